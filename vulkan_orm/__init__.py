@@ -1,0 +1,1 @@
+"""Durable messaging inside the database an application already has."""

@@ -1,0 +1,1 @@
+"""The pure heart: outcomes, budget and policy. No database, clock, chance or IO."""

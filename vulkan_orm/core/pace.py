@@ -1,0 +1,26 @@
+"""How long to wait, and how much to take at once."""
+
+RANGE_TARGET = 0.5
+MIN_RANGE = 1
+MAX_RANGE = 1000
+FIRST_RANGE = 100
+MIN_PAUSE = 0.01
+MAX_PAUSE = 1.0
+
+
+def next_range_size(size: int, done: int, seconds: float) -> int:
+    """The size of the next range, so that one takes about RANGE_TARGET seconds.
+
+    Grows at most fourfold at a time: one quick range says little about the next.
+    """
+    if done <= 0:
+        return max(MIN_RANGE, size // 2)
+    fitting = done * RANGE_TARGET / seconds if seconds > 0 else MAX_RANGE
+    return int(max(MIN_RANGE, min(fitting, size * 4, MAX_RANGE)))
+
+
+def next_pause(pause: float, *, worked: bool) -> float:
+    """The seconds to rest before the next look: none after work, doubling while idle."""
+    if worked:
+        return 0.0
+    return min(max(pause * 2, MIN_PAUSE), MAX_PAUSE)

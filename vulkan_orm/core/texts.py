@@ -1,0 +1,70 @@
+"""Turning any error into text that every database takes: cleaned, capped, never raising."""
+
+import traceback
+
+from vulkan_orm.core.outcomes import ErrorText
+from vulkan_orm.diagnostics import condition_of
+
+MAX_TYPE = 200
+MAX_TEXT = 10_000
+MAX_TRACEBACK = 20_000
+_DEPTH = 5
+
+
+def clean(text: str, limit: int) -> str:
+    """Replaces what a database refuses (NUL, lone surrogates) visibly, and caps the length."""
+    # The spare character keeps the sign that something was cut off.
+    text = text[: limit + 1].replace("\x00", "\ufffd")
+    # By way of UTF-16 two halves of one character find together, and a lone one shows as U+FFFD.
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def describe(error: BaseException) -> ErrorText:
+    """The error as it is stored. Whatever its own methods do, this returns."""
+    return ErrorText(
+        type=clean(_type_name(error), MAX_TYPE),
+        text=clean(_message(error, _DEPTH), MAX_TEXT),
+        code=_code(error),
+        traceback=_traceback(error),
+    )
+
+
+def _type_name(error: BaseException) -> str:
+    kind = type(error)
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def _message(error: BaseException, depth: int) -> str:
+    # BaseException: a __str__ may raise SystemExit, and the outcome is recorded all the same.
+    try:
+        # str() hands on what __str__ gave, which may be a subclass with methods of its own.
+        text = str.__str__(str(error))[: MAX_TEXT + 1]
+    except BaseException:
+        text = f"<unprintable {type(error).__name__}>"
+    if isinstance(error, BaseExceptionGroup) and depth:
+        members = "; ".join(
+            f"{type(member).__name__}: {_message(member, depth - 1)}" for member in error.exceptions
+        )
+        text = f"{text} [{members}]"
+    return text
+
+
+def _code(error: BaseException) -> str | None:
+    condition = condition_of(error)
+    return condition.code if condition else None
+
+
+def _traceback(error: BaseException) -> str | None:
+    try:
+        if error.__traceback__ is None:
+            return None
+        lines = traceback.format_exception(error)
+    except BaseException:
+        return None
+    # The end of a traceback says most, so the beginning is what a cap takes away.
+    return clean("".join(lines)[-MAX_TRACEBACK:], MAX_TRACEBACK)

@@ -1,0 +1,1 @@
+"""Where statements meet a Session: publishing, claiming, settling, operating, asking."""

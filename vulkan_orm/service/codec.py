@@ -1,0 +1,161 @@
+"""Payloads to JSON text and back: exactly, or with an error that names the field."""
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from vulkan_orm.diagnostics import (
+    BAD_NAME,
+    BAD_OPTION,
+    OVERSIZED,
+    UNDECODABLE,
+    UNSERIALISABLE,
+    DecodeError,
+    PayloadError,
+    UsageError,
+)
+
+T = TypeVar("T")
+DEFAULT_MAX_BYTES = 1_048_576
+
+
+class Codec(Generic[T]):
+    """Writes and reads one type."""
+
+    def __init__(self, kind: Any, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        try:
+            self._adapter: TypeAdapter[T] = TypeAdapter(kind)
+        except PydanticUserError as error:
+            raise UsageError(
+                BAD_OPTION, f"pydantic cannot adapt the payload type {kind!r}: {error}"
+            ) from error
+        self.kind = kind
+        self._max_bytes = max_bytes
+
+    def encode(self, value: T) -> str:
+        """The value as JSON text.
+
+        :raises PayloadError: VK0020 naming the field, VK0021 when it is too large.
+        """
+        try:
+            valid = self._adapter.validate_python(value)
+            document = self._adapter.dump_python(valid, mode="json", warnings="error")
+        except (ValidationError, PydanticSerializationError, RecursionError, ValueError) as error:
+            raise PayloadError(
+                UNSERIALISABLE, f"The payload is unusable: {_place(error)}"
+            ) from error
+        except Exception as error:
+            raise PayloadError(
+                UNSERIALISABLE, f"The payload could not be read: {type(error).__name__}."
+            ) from error
+        text = to_json(document, "payload")
+        size = len(text.encode())
+        if size > self._max_bytes:
+            raise PayloadError(
+                OVERSIZED,
+                f"The payload has {size} bytes; {self._max_bytes} are allowed.",
+                size=size,
+            )
+        return text
+
+    def decode(self, text: str) -> T:
+        """:raises DecodeError: VK0022, naming the field."""
+        try:
+            return self._adapter.validate_json(text)
+        except (ValidationError, ValueError) as error:
+            raise DecodeError(
+                UNDECODABLE, f"The stored payload is unusable: {_place(error)}"
+            ) from error
+
+
+def _place(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    path = ".".join(str(part) for part in first["loc"]) or "payload"
+    return f"{path}: {first['msg']}"
+
+
+def to_json(document: Any, name: str) -> str:
+    """Strict JSON text of plain data.
+
+    :raises PayloadError: VK0020, with the path of what no database keeps: NaN, infinities, NUL
+        and lone surrogates.
+    """
+    try:
+        text = json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        text.encode()
+        suspect = "\\u0000" in text
+    except (ValueError, TypeError, RecursionError):
+        suspect, text = True, ""
+    if suspect:
+        _refuse_unstorable(document, name)
+        if not text:
+            raise PayloadError(UNSERIALISABLE, f"{name} cannot be written as JSON.")
+    return text
+
+
+def _refuse_unstorable(value: Any, path: str, depth: int = 0) -> None:
+    if depth > 200:
+        raise PayloadError(UNSERIALISABLE, f"{path[:80]}… is nested too deeply.", path=path)
+    if isinstance(value, str):
+        _refuse_text(value, path)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise PayloadError(UNSERIALISABLE, f"{path} is {value}, which JSON cannot hold.", path=path)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            _refuse_unstorable(key, f"{path} key {key!r}", depth + 1)
+            _refuse_unstorable(member, f"{path}.{key}", depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, member in enumerate(value):
+            _refuse_unstorable(member, f"{path}[{index}]", depth + 1)
+
+
+def _refuse_text(value: str, path: str) -> None:
+    if "\x00" in value:
+        raise PayloadError(UNSERIALISABLE, f"{_shown(path)} holds a NUL character.", path=path)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise PayloadError(
+            UNSERIALISABLE, f"{_shown(path)} holds half a surrogate pair.", path=path
+        ) from None
+
+
+def _shown(path: str) -> str:
+    return path.replace("\x00", "\\x00").encode("ascii", "backslashreplace").decode()
+
+
+def check_text(value: object, name: str, limit: int) -> str:
+    """A key: text of 1 to ``limit`` characters that every database keeps.
+
+    :raises PayloadError: VK0020, naming it.
+    """
+    if not isinstance(value, str) or not 0 < len(value) <= limit:
+        raise PayloadError(UNSERIALISABLE, f"{name} must be text of 1 to {limit} characters.")
+    _refuse_text(value, name)
+    return value
+
+
+def check_headers(headers: Mapping[str, str]) -> str:
+    """Headers as JSON text: a mapping of text to text."""
+    for key, value in headers.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise PayloadError(
+                UNSERIALISABLE, f"headers.{key} must be text.", path=f"headers.{key}"
+            )
+    return to_json(dict(headers), "headers")
+
+
+def check_name(name: object, what: str, limit: int) -> str:
+    """A topic's or group's name.
+
+    :raises UsageError: VK0004.
+    """
+    if not isinstance(name, str) or not 0 < len(name) <= limit or not name.isprintable():
+        raise UsageError(BAD_NAME, f"{name!r} cannot name a {what}.", name=name)
+    return name

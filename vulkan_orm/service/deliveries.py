@@ -1,0 +1,101 @@
+"""The values that pass between the services and the consumers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from vulkan_orm.core.budget import Counters
+from vulkan_orm.core.outcomes import AnyOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group as the database knows it."""
+
+    topic: str
+    name: str
+    id: int
+    topic_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One message for one group, owned by whoever claimed it.
+
+    ``counters`` include the run in hand. ``payload`` is the JSON text as stored; None where
+    retention took the message before it ran.
+    """
+
+    group: Group
+    message_id: int
+    key: str | None
+    payload: str | None
+    headers: Mapping[str, str]
+    published_at: datetime
+    owner: str
+    counters: Counters
+    max_retries: int | None = None
+    max_delays: int | None = None
+    first: bool = True
+    on_hold: bool = False
+    deferred_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run came to. Times are seconds: how long it took, and how long ago it began."""
+
+    delivery: Delivery
+    outcome: AnyOutcome
+    duration: float | None = None
+    age: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRange:
+    """A range of the log that is ours until its lease ends."""
+
+    group: Group
+    id: int
+    owner: str
+    first: int
+    last: int
+    progress: int
+    careful: bool
+    deliveries: Sequence[Delivery]
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a group is behind: messages nobody claimed, and claimed ones not yet done."""
+
+    ahead: int
+    claimed: int
+
+    @property
+    def total(self) -> int:
+        return self.ahead + self.claimed
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """An open transaction that published to a topic and so holds its readers back."""
+
+    pid: int
+    application: str
+    state: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """One line of ``vulkan status``."""
+
+    topic: str
+    group: str
+    lag: Lag
+    states: Mapping[str, int] = field(default_factory=dict)
+    blockers: Sequence[Blocker] = ()

@@ -1,0 +1,80 @@
+"""The questions a dialect answers. Everything here is the answer of a modern SQL database."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import Connection, FromClause, Select, SQLColumnExpression
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.sql.selectable import SelectBase
+from sqlalchemy.types import TypeEngine
+
+from vulkan_orm.models import Base
+
+Columns = Mapping[str, TypeEngine[Any]]
+Rows = Select[*tuple[Any, ...]]
+
+
+class Dialect(ABC):
+    """Capabilities and the few constructs that no portable SQL has."""
+
+    #: Message ids can commit out of order, so that a watermark must be proven (the fence).
+    ids_commit_out_of_order: ClassVar[bool]
+    #: One writer at a time: long transactions keep everybody else waiting.
+    single_writer: ClassVar[bool]
+    #: The isolation level that worker connections must have, where the default may be unfit.
+    worker_isolation: ClassVar[str | None] = None
+
+    @abstractmethod
+    def insert(self, table: type[Base]) -> Any:
+        """The dialect's own INSERT, for its ON CONFLICT."""
+
+    @abstractmethod
+    def rows(self, document: ColumnElement[str], columns: Columns, name: str) -> FromClause:
+        """The members of a JSON array of objects, as rows with typed columns, in order.
+
+        A column of type Json takes its member as a document, whatever that holds.
+        """
+
+    @abstractmethod
+    def payload_text(self, payload: SQLColumnExpression[Any]) -> ColumnElement[str]:
+        """A stored JSON document as text, not decoded by the driver."""
+
+    @abstractmethod
+    def instant(self, value: datetime) -> str:
+        """An aware datetime as text that compares with the stored ones."""
+
+    @abstractmethod
+    def later(
+        self, one: ColumnElement[datetime], other: ColumnElement[datetime]
+    ) -> ColumnElement[datetime]:
+        """The later of two instants."""
+
+    def locking(self, statement: Rows, *, skip_locked: bool = False) -> Rows:
+        """The select, taking a lock on what it returns."""
+        return statement.with_for_update(skip_locked=skip_locked)
+
+    def one_of(self, column: SQLColumnExpression[Any], chosen: Rows) -> ColumnElement[bool]:
+        """Whether the column is among a locking select's rows, which must be chosen only once."""
+        return column.in_(chosen)
+
+    @abstractmethod
+    def drawn_id(self, place: ColumnElement[int]) -> ColumnElement[int]:
+        """A new message id, for a statement that gives ids out itself; ``place`` counts from 1."""
+
+    @abstractmethod
+    def topic_with_fence(self, topic: ColumnElement[str], installation: int) -> SelectBase:
+        """The topic's row (id), and on the way to it the publisher's half of the fence."""
+
+    def begin_write(self, connection: Connection) -> None:  # noqa: B027
+        """Makes a worker's transaction one that may write from the beginning."""
+
+    def reaches_one_database(self, connection: Connection) -> bool:
+        """Whether a second connection would reach the same data."""
+        return True
+
+    @abstractmethod
+    def is_contention(self, error: DBAPIError) -> bool:
+        """Whether running the same transaction again is the cure; judged by code, not by text."""

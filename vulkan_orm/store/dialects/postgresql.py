@@ -1,0 +1,80 @@
+"""PostgreSQL."""
+
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import (
+    BigInteger,
+    FromClause,
+    Integer,
+    SQLColumnExpression,
+    Text,
+    any_,
+    column,
+    func,
+    select,
+)
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.sql.selectable import SelectBase
+
+from vulkan_orm.models import MESSAGE_ID, Base, Topic
+from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
+
+_CONTENTION = frozenset({"40001", "40P01", "55P03"})
+
+
+class PostgreSQL(Dialect):
+    ids_commit_out_of_order = True
+    single_writer = False
+    worker_isolation = "READ COMMITTED"
+
+    def insert(self, table: type[Base]) -> Any:
+        return postgresql.insert(table)
+
+    def rows(self, document: ColumnElement[str], columns: Columns, name: str) -> FromClause:
+        typed = [column(each, kind) for each, kind in columns.items()]
+        function = func.jsonb_to_recordset(sql_cast(document, JSONB))
+        return cast(
+            FromClause,
+            function.table_valued(*typed, name=name).render_derived(with_types=True),
+        )
+
+    def payload_text(self, payload: SQLColumnExpression[Any]) -> ColumnElement[str]:
+        return sql_cast(payload, Text)
+
+    def instant(self, value: datetime) -> str:
+        return value.isoformat()
+
+    def later(
+        self, one: ColumnElement[datetime], other: ColumnElement[datetime]
+    ) -> ColumnElement[datetime]:
+        return func.greatest(one, other)
+
+    def one_of(self, column: SQLColumnExpression[Any], chosen: Rows) -> ColumnElement[bool]:
+        # As a sub-select the planner may put it inside a loop, where it locks rows again and again.
+        return column == any_(func.array(chosen.scalar_subquery()))
+
+    def drawn_id(self, place: ColumnElement[int]) -> ColumnElement[int]:
+        return MESSAGE_ID.next_value()
+
+    def topic_with_fence(self, topic: ColumnElement[str], installation: int) -> SelectBase:
+        # Materialized, so that the lock is taken before the row is there to draw an id for.
+        lock = func.pg_advisory_xact_lock_shared(
+            sql_cast(installation, Integer), sql_cast(Topic.id, Integer)
+        )
+        fence = (
+            select(Topic.id.label("id"), lock.label("fence"))
+            .where(Topic.name == topic)
+            .cte("fence")
+            .prefix_with("MATERIALIZED")
+        )
+        return select(sql_cast(fence.c.id, BigInteger).label("id")).where(
+            fence.c.fence.is_not(None)
+        )
+
+    def is_contention(self, error: DBAPIError) -> bool:
+        return getattr(error.orig, "sqlstate", None) in _CONTENTION

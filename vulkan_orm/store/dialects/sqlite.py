@@ -1,0 +1,91 @@
+"""SQLite: one writer at a time, so ids commit in order."""
+
+import sqlite3
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    FromClause,
+    Integer,
+    Label,
+    SQLColumnExpression,
+    Text,
+    column,
+    func,
+    literal_column,
+    select,
+    table,
+    type_coerce,
+)
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.sql.selectable import SelectBase
+from sqlalchemy.types import TypeEngine
+
+from vulkan_orm.columns import Json
+from vulkan_orm.models import Base, Message, Topic
+from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
+
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+
+
+class SQLite(Dialect):
+    ids_commit_out_of_order = False
+    single_writer = True
+
+    def insert(self, table: type[Base]) -> Any:
+        return sqlite.insert(table)
+
+    def rows(self, document: ColumnElement[str], columns: Columns, name: str) -> FromClause:
+        members = func.json_each(document).table_valued("key", "value", name="member")
+        typed = [_member(members.c.value, each, kind) for each, kind in columns.items()]
+        return select(*typed).order_by(members.c.key).subquery(name)
+
+    def payload_text(self, payload: SQLColumnExpression[Any]) -> ColumnElement[str]:
+        return type_coerce(payload, Text)
+
+    def instant(self, value: datetime) -> str:
+        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+    def later(
+        self, one: ColumnElement[datetime], other: ColumnElement[datetime]
+    ) -> ColumnElement[datetime]:
+        return func.max(one, func.coalesce(other, one))
+
+    def locking(self, statement: Rows, *, skip_locked: bool = False) -> Rows:
+        return statement
+
+    def drawn_id(self, place: ColumnElement[int]) -> ColumnElement[int]:
+        return last_id() + place
+
+    def topic_with_fence(self, topic: ColumnElement[str], installation: int) -> SelectBase:
+        return select(Topic.id.label("id")).where(Topic.name == topic)
+
+    def begin_write(self, connection: Connection) -> None:
+        # A transaction that began as a reader cannot always become a writer by waiting.
+        driver = connection.connection.driver_connection
+        if not getattr(driver, "in_transaction", False):
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    def reaches_one_database(self, connection: Connection) -> bool:
+        return bool(connection.exec_driver_sql("PRAGMA database_list").first()[2])  # type: ignore[index]
+
+    def is_contention(self, error: DBAPIError) -> bool:
+        code = getattr(error.orig, "sqlite_errorcode", None)
+        return code is not None and code & 0xFF in _BUSY
+
+
+def _member(value: ColumnElement[str], name: str, kind: TypeEngine[Any]) -> Label[Any]:
+    # The arrow gives a member as JSON text, digits of a number untouched; json_extract as a value.
+    path = f"$.{name}"
+    found = value.op("->")(path) if isinstance(kind, Json) else func.json_extract(value, path)
+    return type_coerce(found, Text() if isinstance(kind, Json) else kind).label(name)
+
+
+def last_id() -> ColumnElement[int]:
+    """The highest message id that was ever handed out; 0 before the first."""
+    sequence = table("sqlite_sequence", column("name"), column("seq", Integer()))
+    highest = select(sequence.c.seq).where(sequence.c.name == Message.__tablename__)
+    return func.coalesce(highest.scalar_subquery(), literal_column("0"))

@@ -1,0 +1,109 @@
+"""Statements that append to the log.
+
+Messages travel as one JSON document a statement: one round trip for one as for thousands.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Double,
+    Insert,
+    Select,
+    String,
+    Text,
+    bindparam,
+    case,
+    func,
+    insert,
+    literal_column,
+    select,
+)
+
+from vulkan_orm.columns import Json, UTCDateTime
+from vulkan_orm.models import KEY_LENGTH, IdempotencyKey, Message, Topic
+from vulkan_orm.store.clock import db_after, db_now
+from vulkan_orm.store.dialects.base import Columns, Dialect
+
+_DRAFT: Columns = {
+    "id": BigInteger(),
+    "key": String(KEY_LENGTH),
+    "payload": Json(),
+    "headers": Json(),
+    "deliver_at": UTCDateTime(),
+    "delay": Double(),
+    "max_retries": BigInteger(),
+    "max_delays": BigInteger(),
+}
+_COPIED = ("key", "headers", "max_retries", "max_delays")
+
+
+def document() -> ColumnElement[str]:
+    """The parameter that carries a JSON array of rows."""
+    return bindparam("document", type_=Text())
+
+
+def append(dialect: Dialect, installation: int, *, ids_given: bool) -> Insert:
+    """Inserts the messages of a document into a topic and returns their ids, ascending in order.
+
+    Parameters: ``topic``, ``document``. Inserts nothing where the topic does not exist.
+    """
+    drafts = dialect.rows(document(), _DRAFT, "draft")
+    topic = dialect.topic_with_fence(bindparam("topic", type_=String()), installation).subquery()
+    values: dict[str, ColumnElement[Any]] = {
+        "topic_id": topic.c.id,
+        "payload": func.coalesce(drafts.c.payload, literal_column("'null'", Json())),
+        "published_at": db_now(),
+        "deliver_at": case(
+            (drafts.c.delay.is_not(None), db_after(drafts.c.delay)),
+            else_=drafts.c.deliver_at,
+        ),
+        **{name: drafts.c[name] for name in _COPIED},
+    }
+    if ids_given:
+        values["id"] = drafts.c.id
+    elif dialect.ids_commit_out_of_order:
+        values["id"] = dialect.drawn_id(literal_column("1"))
+    rows = select(*values.values()).select_from(topic).join(drafts, literal_column("1 = 1"))
+    return insert(Message).from_select(list(values), rows).returning(Message.id)
+
+
+def take_keys(dialect: Dialect, installation: int) -> Insert:
+    """Claims the idempotency keys of a document that nobody has, and draws a message id for each.
+
+    Waits for a transaction that is about to claim the same key. Returns (key, message_id) of
+    those it got. Parameters: ``topic``, ``document``.
+    """
+    wanted = dialect.rows(document(), {"key": String(KEY_LENGTH)}, "wanted")
+    topic = dialect.topic_with_fence(bindparam("topic", type_=String()), installation).subquery()
+    place = func.row_number().over(order_by=wanted.c.key)
+    # Always the same order, so that two publishers of the same keys cannot deadlock.
+    rows = (
+        select(topic.c.id, wanted.c.key, dialect.drawn_id(place), db_now())
+        .select_from(topic)
+        .join(wanted, literal_column("1 = 1"))
+        .where(literal_column("1 = 1"))
+        .order_by(wanted.c.key)
+    )
+    columns = ["topic_id", "key", "message_id", "created_at"]
+    statement = dialect.insert(IdempotencyKey).from_select(columns, rows).on_conflict_do_nothing()
+    result: Insert = statement.returning(IdempotencyKey.key, IdempotencyKey.message_id)
+    return result
+
+
+def keys_taken(keys: list[str]) -> Select[str, int]:
+    """The message ids that idempotency keys stand for. Parameter: ``topic``."""
+    return (
+        select(IdempotencyKey.key, IdempotencyKey.message_id)
+        .join(Topic, Topic.id == IdempotencyKey.topic_id)
+        .where(Topic.name == bindparam("topic"), IdempotencyKey.key.in_(keys))
+    )
+
+
+def add_topic(dialect: Dialect, name: str) -> Insert:
+    """Makes a topic's row if it is missing."""
+    statement: Insert = (
+        dialect.insert(Topic).values(name=name).on_conflict_do_nothing(index_elements=["name"])
+    )
+    return statement

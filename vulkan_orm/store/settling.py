@@ -1,0 +1,200 @@
+"""Statements that write what became of deliveries: one statement a table, however many rows."""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Delete,
+    Double,
+    Insert,
+    String,
+    Text,
+    Update,
+    delete,
+    func,
+    insert,
+    literal_column,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
+from sqlalchemy.sql.elements import ColumnElement
+
+from vulkan_orm.columns import Json, UTCDateTime
+from vulkan_orm.models import DeliveryLog, ExceptionQueue, RangeClaim
+from vulkan_orm.store.clock import db_after, db_now
+from vulkan_orm.store.dialects.base import Columns, Dialect
+from vulkan_orm.store.publishing import document
+
+_RUN: Columns = {
+    "group_id": BigInteger(),
+    "message_id": BigInteger(),
+    "attempts": BigInteger(),
+    "owner": String(),
+}
+_VERDICT: Columns = {
+    **_RUN,
+    "state": String(),
+    "delays": BigInteger(),
+    "interruptions": BigInteger(),
+    "wait": Double(),
+    "until": UTCDateTime(),
+    "careful": Boolean(),
+    "last_error": Text(),
+    "payload": Json(),
+    "headers": Json(),
+}
+_FIRST: Columns = {
+    **_VERDICT,
+    "key": String(),
+    "max_retries": BigInteger(),
+    "max_delays": BigInteger(),
+    "published_at": UTCDateTime(),
+}
+_COPIED = (
+    "group_id",
+    "message_id",
+    "key",
+    "state",
+    "attempts",
+    "delays",
+    "interruptions",
+    "max_retries",
+    "max_delays",
+    "careful",
+    "published_at",
+    "last_error",
+    "payload",
+    "headers",
+)
+_LOG: Columns = {
+    "group_id": BigInteger(),
+    "message_id": BigInteger(),
+    "attempt": BigInteger(),
+    "outcome": String(),
+    "became": String(),
+    "error_code": String(),
+    "error_type": String(),
+    "error_text": Text(),
+    "traceback": Text(),
+    "duration": Double(),
+    "owner": String(),
+}
+
+
+def _can_run_after(dialect: Dialect, row: Any) -> ColumnElement[Any]:
+    return dialect.later(db_after(row.wait), row.until)
+
+
+def queue_first_failures(dialect: Dialect) -> Insert:
+    """Rows for deliveries that left the log without simply succeeding. Parameter: document."""
+    rows = dialect.rows(document(), _FIRST, "report")
+    zero: ColumnElement[int] = literal_column("0")
+    values: dict[str, ColumnElement[Any]] = {
+        **{name: rows.c[name] for name in _COPIED},
+        "can_run_after": _can_run_after(dialect, rows.c),
+        "granted_retries": zero,
+        "granted_delays": zero,
+        "on_hold": literal_column("false", Boolean()),
+        "first_failed_at": db_now(),
+    }
+    return insert(ExceptionQueue).from_select(list(values), select(*values.values()))
+
+
+def settle_runs(dialect: Dialect) -> ReturningUpdate[Any]:
+    """What became of retries that are not done. Returns the ids it still owned.
+
+    Parameter: document.
+    """
+    rows = dialect.rows(document(), _VERDICT, "report")
+    return (
+        update(ExceptionQueue)
+        .where(*_still_owned(rows.c))
+        .values(
+            state=rows.c.state,
+            delays=ExceptionQueue.delays + rows.c.delays,
+            interruptions=ExceptionQueue.interruptions + rows.c.interruptions,
+            can_run_after=_can_run_after(dialect, rows.c),
+            careful=rows.c.careful,
+            on_hold=literal_column("false", Boolean()),
+            last_error=func.coalesce(rows.c.last_error, ExceptionQueue.last_error),
+            payload=func.coalesce(rows.c.payload, ExceptionQueue.payload),
+            headers=func.coalesce(rows.c.headers, ExceptionQueue.headers),
+            owner=None,
+            lease_until=None,
+        )
+        .returning(ExceptionQueue.message_id)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def _still_owned(row: Any) -> tuple[ColumnElement[bool], ...]:
+    return (
+        ExceptionQueue.group_id == row.group_id,
+        ExceptionQueue.message_id == row.message_id,
+        ExceptionQueue.attempts == row.attempts,
+        ExceptionQueue.owner == row.owner,
+        ExceptionQueue.state == "running",
+    )
+
+
+def finish_runs(dialect: Dialect) -> ReturningDelete[Any]:
+    """Deletes the rows of retries that are done. Returns the ids it still owned.
+
+    Parameter: document.
+    """
+    rows = dialect.rows(document(), _RUN, "report")
+    run = tuple_(
+        ExceptionQueue.group_id,
+        ExceptionQueue.message_id,
+        ExceptionQueue.attempts,
+        ExceptionQueue.owner,
+    )
+    return (
+        delete(ExceptionQueue)
+        .where(run.in_(select(*rows.c)), ExceptionQueue.state == "running")
+        .returning(ExceptionQueue.message_id)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def log_outcomes(dialect: Dialect) -> Insert:
+    """Rows of the delivery log. Parameter: document."""
+    rows = dialect.rows(document(), {**_LOG, "age": Double()}, "report")
+    values: dict[str, ColumnElement[Any]] = {
+        **{name: rows.c[name] for name in _LOG},
+        # A worker measures how long ago the run began; when that was, the database says.
+        "started_at": db_after(-rows.c.age),
+        "logged_at": db_now(),
+    }
+    return insert(DeliveryLog).from_select(list(values), select(*values.values()))
+
+
+def finish_range(range_id: int, owner: str) -> Delete:
+    return delete(RangeClaim).where(RangeClaim.id == range_id, RangeClaim.owner == owner)
+
+
+def move_range(
+    range_id: int, owner: str, *, progress: int, running: int | None, lease: float
+) -> Update:
+    """Records how far a range is done, and which message runs next (careful mode)."""
+    return (
+        update(RangeClaim)
+        .where(RangeClaim.id == range_id, RangeClaim.owner == owner)
+        .values(progress=progress, running=running, lease_until=db_after(lease))
+    )
+
+
+def hand_back_range(range_id: int, owner: str, *, progress: int) -> Update:
+    """Leaves the rest of a range to whoever claims next."""
+    return (
+        update(RangeClaim)
+        .where(RangeClaim.id == range_id, RangeClaim.owner == owner)
+        .values(progress=progress, running=None, owner=None, lease_until=None)
+    )
+
+
+def range_progress(range_id: int, owner: str) -> Any:
+    return select(RangeClaim.progress).where(RangeClaim.id == range_id, RangeClaim.owner == owner)
