@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from types import MappingProxyType
+from typing import Any
 
 import sqlalchemy as sa
 from alembic.operations import Operations
@@ -112,7 +113,7 @@ def _record(op: Operations, schema: str | None, version: int) -> None:
         op.execute(meta.update().values(schema_version=sa.literal(version)))
         return
     identity, installation = _IDENTITY[op.get_context().dialect.name]
-    row = sa.select(
+    row: sa.Select[*tuple[Any, ...]] = sa.select(
         sa.literal_column("1"),
         sa.literal_column(str(version)),
         sa.literal_column(identity),

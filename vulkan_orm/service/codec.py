@@ -143,8 +143,9 @@ def check_text(value: object, name: str, limit: int) -> str:
 
 def check_headers(headers: Mapping[str, str]) -> str:
     """Headers as JSON text: a mapping of text to text."""
-    for key, value in headers.items():
-        if not isinstance(key, str) or not isinstance(value, str):
+    items: Any = headers.items()
+    for key, value in items:
+        if not (isinstance(key, str) and isinstance(value, str)):
             raise PayloadError(
                 UNSERIALISABLE, f"headers.{key} must be text.", path=f"headers.{key}"
             )

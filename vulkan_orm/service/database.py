@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy import Engine
-from sqlalchemy.engine import Result
+from sqlalchemy.engine import CursorResult, Result
 from sqlalchemy.orm import Session
 from sqlalchemy.sql import Executable
 
@@ -58,7 +58,7 @@ def connection_of(session: Session) -> sa.Connection:
     return session.connection(bind_arguments={"mapper": sa.inspect(Meta)})
 
 
-def run(session: Session, statement: Executable, parameters: Any = None) -> Result[Any]:
+def run(session: Session, statement: Executable, parameters: Any = None) -> CursorResult[Any]:
     """Executes a statement of ours in the session's transaction.
 
     On the connection and not through ``session.execute``: no autoflush of the caller's objects

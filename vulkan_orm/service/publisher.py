@@ -202,4 +202,4 @@ def _taken(session: Session, topic: str, keys: list[str]) -> dict[str, int]:
 
 
 def _ids_by_key(found: Result[Any]) -> dict[str, int]:
-    return {key: message_id for key, message_id in found}
+    return {row.key: row.message_id for row in found}

@@ -1,6 +1,7 @@
 """Statements that hand work to a worker: ranges of the log, due retries, held deliveries."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -131,11 +132,11 @@ def _in_budget(policy: RetryPolicy) -> ColumnElement[bool]:
     return clause
 
 
-def _due(group_id: int) -> ColumnElement[bool]:
+def _due(group_id: int, due: datetime | None) -> ColumnElement[bool]:
     return and_(
         ExceptionQueue.group_id == group_id,
         ExceptionQueue.state == "ready",
-        ExceptionQueue.can_run_after <= db_now(),
+        ExceptionQueue.can_run_after <= (db_now() if due is None else due),
     )
 
 
@@ -148,11 +149,12 @@ def claim_due(
     *,
     careful: bool,
     limit: int,
+    due: datetime | None = None,
 ) -> ReturningUpdate[Any]:
     """Marks due retries as running and counts the run, before it begins."""
     chosen = (
         select(ExceptionQueue.message_id)
-        .where(_due(group_id), ExceptionQueue.careful.is_(careful), _in_budget(policy))
+        .where(_due(group_id, due), ExceptionQueue.careful.is_(careful), _in_budget(policy))
         .order_by(ExceptionQueue.can_run_after)
         .limit(limit)
     )
@@ -238,14 +240,16 @@ def claimed(dialect: Dialect, group_id: int, owner: str) -> Rows:
     )
 
 
-def bury(group_id: int, topic_id: int, policy: RetryPolicy) -> ReturningUpdate[Any]:
+def bury(
+    group_id: int, topic_id: int, policy: RetryPolicy, due: datetime | None = None
+) -> ReturningUpdate[Any]:
     """Makes dead what is due and over budget: after a kill, or a policy lowered by a deploy."""
     mine = and_(Message.topic_id == topic_id, Message.id == ExceptionQueue.message_id)
     payload = select(Message.payload).where(mine).correlate(ExceptionQueue).scalar_subquery()
     headers = select(Message.headers).where(mine).correlate(ExceptionQueue).scalar_subquery()
     return (
         update(ExceptionQueue)
-        .where(_due(group_id), ~_in_budget(policy))
+        .where(_due(group_id, due), ~_in_budget(policy))
         .values(
             state="dead",
             payload=func.coalesce(ExceptionQueue.payload, payload),

@@ -3,6 +3,7 @@
 from sqlalchemy import Select, and_, func, select
 
 from vulkan_orm.models import ConsumerGroup, ExceptionQueue, Message, Meta, RangeClaim, Topic
+from vulkan_orm.store.clock import db_now
 from vulkan_orm.store.dialects.base import Rows
 
 
@@ -61,7 +62,15 @@ def in_ranges(group_id: int) -> Select[int]:
 
 def states(group_id: int) -> Select[str, int]:
     return (
-        select(ExceptionQueue.state, func.count())
+        select(ExceptionQueue.state, func.count().label("amount"))
         .where(ExceptionQueue.group_id == group_id)
         .group_by(ExceptionQueue.state)
     )
+
+
+def newest(topic_id: int) -> Select[int]:
+    return select(func.max(Message.id)).where(Message.topic_id == topic_id)
+
+
+def now() -> Rows:
+    return select(db_now())

@@ -25,7 +25,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from vulkan_orm.columns import Json, UTCDateTime
 from vulkan_orm.models import DeliveryLog, ExceptionQueue, RangeClaim
 from vulkan_orm.store.clock import db_after, db_now
-from vulkan_orm.store.dialects.base import Columns, Dialect
+from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 from vulkan_orm.store.publishing import document
 
 _RUN: Columns = {
@@ -196,5 +196,24 @@ def hand_back_range(range_id: int, owner: str, *, progress: int) -> Update:
     )
 
 
-def range_progress(range_id: int, owner: str) -> Any:
+def range_progress(range_id: int, owner: str) -> Rows:
     return select(RangeClaim.progress).where(RangeClaim.id == range_id, RangeClaim.owner == owner)
+
+
+def range_of(dialect: Dialect, group_id: int, owner: str) -> Rows:
+    """The range that an owner holds, locked until the outcome commits."""
+    statement = select(RangeClaim.id).where(
+        RangeClaim.group_id == group_id, RangeClaim.owner == owner
+    )
+    return dialect.locking(statement)
+
+
+def running(group_id: int, message_id: int, owner: str, attempts: int) -> Rows:
+    """The run of a retry, while its owner has it."""
+    return select(ExceptionQueue.message_id).where(
+        ExceptionQueue.group_id == group_id,
+        ExceptionQueue.message_id == message_id,
+        ExceptionQueue.owner == owner,
+        ExceptionQueue.attempts == attempts,
+        ExceptionQueue.state == "running",
+    )

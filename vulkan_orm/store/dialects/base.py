@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, FromClause, Select, SQLColumnExpression
+from sqlalchemy import URL, Connection, FromClause, Select, SQLColumnExpression
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
@@ -24,6 +24,8 @@ class Dialect(ABC):
     ids_commit_out_of_order: ClassVar[bool]
     #: One writer at a time: long transactions keep everybody else waiting.
     single_writer: ClassVar[bool]
+    #: What to set on each connection of an engine that we make ourselves.
+    settings: ClassVar[tuple[str, ...]] = ()
     #: The isolation level that worker connections must have, where the default may be unfit.
     worker_isolation: ClassVar[str | None] = None
 
@@ -71,7 +73,7 @@ class Dialect(ABC):
     def begin_write(self, connection: Connection) -> None:  # noqa: B027
         """Makes a worker's transaction one that may write from the beginning."""
 
-    def reaches_one_database(self, connection: Connection) -> bool:
+    def shared(self, url: URL) -> bool:
         """Whether a second connection would reach the same data."""
         return True
 

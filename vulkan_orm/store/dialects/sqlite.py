@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
+    URL,
     Connection,
     FromClause,
     Integer,
@@ -34,6 +35,7 @@ _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 class SQLite(Dialect):
     ids_commit_out_of_order = False
     single_writer = True
+    settings = ("PRAGMA journal_mode = WAL", "PRAGMA busy_timeout = 10000")
 
     def insert(self, table: type[Base]) -> Any:
         return sqlite.insert(table)
@@ -69,8 +71,8 @@ class SQLite(Dialect):
         if not getattr(driver, "in_transaction", False):
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    def reaches_one_database(self, connection: Connection) -> bool:
-        return bool(connection.exec_driver_sql("PRAGMA database_list").first()[2])  # type: ignore[index]
+    def shared(self, url: URL) -> bool:
+        return url.database not in (None, "", ":memory:") and "memory" not in str(url.query)
 
     def is_contention(self, error: DBAPIError) -> bool:
         code = getattr(error.orig, "sqlite_errorcode", None)

@@ -1,0 +1,47 @@
+"""What the consumers of one worker share."""
+
+import itertools
+import os
+import socket
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from vulkan_orm.consumers.handlers import Consumer
+from vulkan_orm.consumers.leases import LeaseKeeper
+from vulkan_orm.consumers.running import Runner, Tally
+from vulkan_orm.consumers.shutdown import Stop
+from vulkan_orm.consumers.steps import Steps
+from vulkan_orm.consumers.work import Work
+from vulkan_orm.service.engines import Engines
+
+
+def _worker_name() -> str:
+    # Of this start of the process, not of its host or its number, both of which come again.
+    return f"{socket.gethostname()[:80]}:{os.getpid()}:{uuid4().hex[:12]}"
+
+
+@dataclass(slots=True)
+class Worker:
+    """One start of a worker: its name, its stop request, its leases."""
+
+    engines: Engines
+    stop: Stop
+    keeper: LeaseKeeper
+    name: str = field(default_factory=_worker_name)
+    #: The work in hand by its owner, so that a stop can give back what a thread does not.
+    at_work: dict[str, Work] = field(default_factory=dict)
+    _claims: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def next_owner(self) -> str:
+        """A name for one claim, never used for another."""
+        return f"{self.name}/{next(self._claims)}"
+
+    def run(self, consumer: Consumer, work: Work, taken: float) -> Steps[Tally]:
+        """Runs claimed work under its lease, which has run since ``taken`` (monotonic)."""
+        lease = self.keeper.hold(work.owner, consumer.lease, taken)
+        self.at_work[work.owner] = work
+        try:
+            return (yield from Runner(consumer, self.engines, self.stop, work, lease).run())
+        finally:
+            self.at_work.pop(work.owner, None)
+            self.keeper.drop(lease)

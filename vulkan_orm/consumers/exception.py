@@ -1,0 +1,44 @@
+"""The retry: what is due in the exception queue."""
+
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+from vulkan_orm.consumers.context import Worker
+from vulkan_orm.consumers.handlers import Consumer
+from vulkan_orm.consumers.running import Tally
+from vulkan_orm.consumers.steps import Steps, transact
+from vulkan_orm.consumers.work import RetryWork
+from vulkan_orm.core import pace
+from vulkan_orm.service.deliveries import Group
+
+
+@dataclass(slots=True)
+class ExceptionConsumer:
+    """Claims due retries, runs them, and applies their outcomes."""
+
+    worker: Worker
+    consumer: Consumer
+    group: Group
+
+    def turn(self, due: datetime | None = None) -> Steps[Tally | None]:
+        """Runs one claim; None when nothing was due.
+
+        :param due: an instant of the database's clock to judge by instead of its present.
+        """
+        taken = time.monotonic()
+        owner = self.worker.next_owner()
+        claimed = yield from transact(
+            lambda repository: repository.claim_due(
+                self.group,
+                self.consumer.policy,
+                owner,
+                limit=pace.RETRIES,
+                lease=self.consumer.lease,
+                due=due,
+            )
+        )
+        if not claimed:
+            return None
+        work = RetryWork(owner, claimed, self.consumer)
+        return (yield from self.worker.run(self.consumer, work, taken))

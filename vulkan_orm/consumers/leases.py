@@ -1,0 +1,104 @@
+"""Keeping the leases of what runs, from a thread that no handler can hold up."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from sqlalchemy.orm import Session
+
+from vulkan_orm.service.engines import Engines
+from vulkan_orm.service.repository import DeliveryRepository
+
+logger = logging.getLogger("vulkan_orm.leases")
+
+
+class Lease:
+    """One claim's right to run. Judged conservatively: counted from before it was taken."""
+
+    def __init__(self, owner: str, seconds: float, taken: float) -> None:
+        self.owner = owner
+        self.seconds = seconds
+        self.good_until = taken + seconds
+        self.lost = False
+
+    @property
+    def good(self) -> bool:
+        """Whether a run may still be started under it."""
+        return not self.lost and time.monotonic() < self.good_until
+
+    @property
+    def renew_at(self) -> float:
+        return self.good_until - self.seconds * 2 / 3
+
+
+class LeaseKeeper:
+    """Renews the leases in its care when a third of each has passed."""
+
+    def __init__(self, engines: Engines) -> None:
+        self._engines = engines
+        self._leases: dict[str, Lease] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def hold(self, owner: str, seconds: float, taken: float) -> Lease:
+        """Takes a claim into care; ``taken`` is the monotonic time before it was claimed."""
+        lease = Lease(owner, seconds, taken)
+        if not self._engines.shared:
+            return lease
+        with self._changed:
+            self._leases[owner] = lease
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="vulkan-leases", daemon=True)
+                self._thread.start()
+            elif len(self._leases) == 1:
+                self._changed.notify()
+        return lease
+
+    def drop(self, lease: Lease) -> None:
+        with self._changed:
+            self._leases.pop(lease.owner, None)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._closed:
+                    return
+                now = time.monotonic()
+                due = [lease for lease in self._leases.values() if lease.renew_at <= now]
+                if not due:
+                    nearest = min((each.renew_at for each in self._leases.values()), default=None)
+                    self._changed.wait(None if nearest is None else nearest - now)
+                    continue
+            self._renew(due)
+
+    def _renew(self, due: list[Lease]) -> None:
+        try:
+            self._engines.apart(self._renewal(due))
+        except Exception:
+            # Tried again soon; should it fail until the lease ends, its runs stop being started.
+            logger.warning("Leases could not be renewed; trying again.", exc_info=True)
+            with self._changed:
+                self._changed.wait(min(lease.seconds for lease in due) / 10)
+
+    def _renewal(self, due: list[Lease]) -> Callable[[Session], None]:
+        def renew(session: Session) -> None:
+            repository = DeliveryRepository(session)
+            for lease in due:
+                taken = time.monotonic()
+                if repository.renew(lease.owner, lease.seconds):
+                    lease.good_until = taken + lease.seconds
+                elif self._leases.get(lease.owner) is lease:
+                    lease.lost = True
+                    self.drop(lease)
+                    logger.warning("The lease %s was lost.", lease.owner)
+
+        return renew

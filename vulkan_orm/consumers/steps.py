@@ -1,0 +1,55 @@
+"""What a consumer asks its driver to do.
+
+The protocols of the consumers are written once, as generators that yield these; one driver
+answers them with plain calls, the other with awaits.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from vulkan_orm.service.repository import DeliveryRepository
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Transact:
+    """A short transaction of our own, run again when the database says contention."""
+
+    work: Callable[[DeliveryRepository], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Attend:
+    """Database work on the session of a unit of work."""
+
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """The user's function. Answered with the error it raised, or None."""
+
+    call: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A pause in seconds, cut short by a stop."""
+
+    seconds: float
+
+
+Step = Transact | Attend | Invoke | Rest
+Steps = Generator[Step, Any, T]
+
+
+def transact(work: Callable[[DeliveryRepository], T]) -> Steps[T]:
+    answer: T = yield Transact(work)
+    return answer
+
+
+def attend(work: Callable[[], T]) -> Steps[T]:
+    answer: T = yield Attend(work)
+    return answer

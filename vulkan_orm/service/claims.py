@@ -1,0 +1,203 @@
+"""Handing work to a worker. Each claim is meant for a short transaction of its own."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from vulkan_orm.core.budget import Counters
+from vulkan_orm.core.policy import RetryPolicy
+from vulkan_orm.diagnostics import UNKNOWN_GROUP, UNKNOWN_TOPIC, UsageError
+from vulkan_orm.service.database import Database, database_of, ids, run
+from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group
+from vulkan_orm.service.settlement import Settlement
+from vulkan_orm.service.watermark import Watermark
+from vulkan_orm.store import claiming, counting, publishing
+
+
+class Claims(Settlement):
+    """What workers take. ``owner`` names one claim and is never used for another."""
+
+    def group(self, topic: str, group: str) -> Group:
+        """:raises UsageError: VK0001, VK0002 for a name that is not there, telling which are."""
+        database_of(self.session)
+        row = run(self.session, claiming.group_named(topic, group)).one_or_none()
+        if row is None:
+            raise self._unknown(topic, group)
+        return Group(topic, group, row.id, row.topic_id)
+
+    def _unknown(self, topic: str, group: str) -> UsageError:
+        topics = run(self.session, counting.topic_names()).scalars().all()
+        if topic not in topics:
+            known = ", ".join(topics) or "none"
+            return UsageError(UNKNOWN_TOPIC, f"There is no topic {topic!r}; known: {known}.")
+        groups = run(self.session, counting.group_names(topic)).scalars().all()
+        known = ", ".join(groups) or "none"
+        return UsageError(
+            UNKNOWN_GROUP, f"There is no group {group!r} on topic {topic!r}; known: {known}."
+        )
+
+    def claim_range(
+        self,
+        group: Group,
+        owner: str,
+        *,
+        limit: int,
+        lease: float,
+        watermark: Watermark,
+        upto: int | None = None,
+    ) -> ClaimedRange | None:
+        """The next messages of the log for this group, or a range somebody left.
+
+        :param lease: seconds until others may take the range, unless renewed.
+        :param watermark: the caller's own for this topic, kept from claim to claim.
+        :param upto: a message id beyond which nothing is claimed.
+        """
+        database = database_of(self.session)
+        left = run(self.session, claiming.waiting_range(database.dialect, group.id)).one_or_none()
+        if left is not None:
+            taken = self._take_over(database, group, left, owner, lease)
+            if taken.progress < taken.last:
+                return taken
+        position = run(self.session, claiming.position(database.dialect, group.id)).scalar_one()
+        proven = watermark.advance(self.session, group.topic_id, position)
+        upto = min((each for each in (proven, upto) if each is not None), default=None)
+        if upto is not None and upto <= position:
+            return None
+        log = claiming.log(database.dialect, group.topic_id, after=position, upto=upto, limit=limit)
+        rows = run(self.session, log).all()
+        if not rows:
+            return None
+        first, last = rows[0].id, rows[-1].id
+        run(self.session, claiming.advance(group.id, last))
+        added = run(self.session, claiming.add_range(group.id, first, last, owner, lease))
+        return ClaimedRange(
+            group, added.scalar_one(), owner, first, last, first - 1, False,
+            [_first_delivery(group, owner, row) for row in rows],
+        )  # fmt: skip
+
+    def _take_over(
+        self, database: Database, group: Group, left: Any, owner: str, lease: float
+    ) -> ClaimedRange:
+        # An owner means that its lease ended: one of these messages may be what killed it.
+        careful = left.careful or left.owner is not None
+        progress = left.progress
+        run(self.session, claiming.take_range(left.id, owner, lease, careful=careful))
+        log = claiming.log(
+            database.dialect, group.topic_id, after=progress, upto=left.last, limit=None
+        )
+        rows = run(self.session, log).all()
+        deliveries = [_first_delivery(group, owner, row) for row in rows]
+        claimed = ClaimedRange(
+            group, left.id, owner, left.first, left.last, progress, careful, deliveries
+        )
+        return claimed if left.running is None else self._blame(claimed, left.running, lease)
+
+    def claim_due(
+        self,
+        group: Group,
+        policy: RetryPolicy,
+        owner: str,
+        *,
+        limit: int,
+        lease: float,
+        due: datetime | None = None,
+    ) -> Sequence[Delivery]:
+        """Retries that are due, each counted as an attempt before it runs.
+
+        One that may have killed a worker comes alone. What is over budget becomes dead here.
+
+        :param due: an instant of the database's clock to judge by instead of its present.
+        """
+        dialect = database_of(self.session).dialect
+        run(self.session, claiming.bury(group.id, group.topic_id, policy, due))
+        for careful, most in ((True, 1), (False, limit)):
+            statement = claiming.claim_due(
+                dialect, group.id, policy, owner, lease, careful=careful, limit=most, due=due
+            )
+            if ids(run(self.session, statement)):
+                return self._claimed(group, owner)
+        return []
+
+    def claim_held(
+        self,
+        group: Group,
+        owner: str,
+        *,
+        message_ids: Sequence[int] | None = None,
+        limit: int = 100,
+        lease: float,
+    ) -> Sequence[Delivery]:
+        """Held deliveries, to be run because an operator asked; neither due time nor budget counts."""
+        dialect = database_of(self.session).dialect
+        statement = claiming.claim_held(
+            dialect, group.id, owner, lease, message_ids=message_ids, limit=limit
+        )
+        return self._claimed(group, owner) if ids(run(self.session, statement)) else []
+
+    def _claimed(self, group: Group, owner: str) -> Sequence[Delivery]:
+        dialect = database_of(self.session).dialect
+        rows = run(self.session, claiming.claimed(dialect, group.id, owner)).all()
+        return [_retry(group, owner, row) for row in rows]
+
+    def log_end(self, topic_id: int) -> int:
+        """The id of the newest message of a topic that this transaction can see."""
+        found: int | None = run(self.session, counting.newest(topic_id)).scalar()
+        return found or 0
+
+    def now(self) -> datetime:
+        """The database's time at this moment."""
+        found: datetime = run(self.session, counting.now()).scalar_one()
+        return found
+
+    def ensure_group(self, topic: str, group: str) -> Group:
+        """The group, made at the beginning of its topic if it is missing; the topic likewise."""
+        dialect = database_of(self.session).dialect
+        run(self.session, publishing.add_topic(dialect, topic))
+        run(self.session, claiming.add_group(dialect, topic, group))
+        return self.group(topic, group)
+
+    def renew(self, owner: str, lease: float) -> bool:
+        """Extends the lease of one claim; False where it is no longer the owner's."""
+        for statement in (claiming.renew_range(owner, lease), claiming.renew_runs(owner, lease)):
+            if run(self.session, statement).rowcount:
+                return True
+        return False
+
+
+def _first_delivery(group: Group, owner: str, row: Any) -> Delivery:
+    return Delivery(
+        group=group,
+        message_id=row.id,
+        key=row.key,
+        payload=row.payload,
+        headers=row.headers or {},
+        published_at=row.published_at,
+        owner=owner,
+        counters=Counters(attempts=0 if row.deliver_at else 1),
+        max_retries=row.max_retries,
+        max_delays=row.max_delays,
+        deferred_until=row.deliver_at,
+    )
+
+
+def _retry(group: Group, owner: str, row: Any) -> Delivery:
+    return Delivery(
+        group=group,
+        message_id=row.id,
+        key=row.key,
+        payload=row.payload,
+        headers=row.headers or {},
+        published_at=row.published_at,
+        owner=owner,
+        counters=Counters(
+            row.attempts,
+            row.delays,
+            row.interruptions,
+            row.granted_retries,
+            row.granted_delays,
+        ),
+        max_retries=row.max_retries,
+        max_delays=row.max_delays,
+        first=False,
+        on_hold=row.on_hold,
+    )

@@ -1,0 +1,145 @@
+"""The engine that an application gives, in the forms that workers need."""
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import URL, Engine, create_engine, event, make_url
+from sqlalchemy.orm import Session, sessionmaker
+
+from vulkan_orm.diagnostics import BAD_OPTION, MISSING_EXTRA, UsageError
+from vulkan_orm.service.unit_of_work import UnitOfWork, guarded
+from vulkan_orm.store.dialects import Dialect, dialect_of
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, async_sessionmaker
+
+    Bind = str | URL | Engine | AsyncEngine | sessionmaker[Any] | async_sessionmaker[Any]
+
+T = TypeVar("T")
+
+
+class Engines:
+    """Sessions for workers, made from what the host gave: a URL, an engine or a session factory.
+
+    The host's own session class is kept, so that handlers get the session they know.
+    """
+
+    def __init__(self, bind: "Bind") -> None:
+        engine, session_class, options = _unpack(bind)
+        self.is_async = not isinstance(engine, Engine)
+        self.sync_engine: Engine = engine.sync_engine if self.is_async else engine
+        self.dialect: Dialect = dialect_of(self.sync_engine.dialect.name)
+        self._engine = self._for_workers(engine)
+        self._session_class = guarded(session_class)
+        self._options = {**options, "bind": self._engine, "expire_on_commit": False}
+
+    def _for_workers(self, engine: Any) -> Any:
+        # A look and a read must not share a snapshot, whatever level the host's engine has.
+        isolation = self.dialect.worker_isolation
+        return engine.execution_options(isolation_level=isolation) if isolation else engine
+
+    def unit(self) -> UnitOfWork:
+        """A unit of work in which handlers run; it takes a connection at their first use of it."""
+        facade: Any
+        if self.is_async:
+            from sqlalchemy.ext.asyncio import AsyncSession
+
+            facade = AsyncSession(**self._options, sync_session_class=self._session_class)
+            return UnitOfWork(facade.sync_session, facade, self.dialect)
+        facade = self._session_class(**self._options)
+        return UnitOfWork(facade, facade, self.dialect)
+
+    def session(self) -> Session:
+        """A plain sync session on the workers' engine."""
+        return Session(self._engine, expire_on_commit=False)
+
+    def async_session(self) -> "AsyncSession":
+        from sqlalchemy.ext.asyncio import AsyncSession
+
+        return AsyncSession(self._engine, expire_on_commit=False)
+
+    def transact(self, session: Session, work: Callable[[Session], T]) -> T:
+        """Runs work in one transaction of a session of ours that may write from the beginning."""
+        with session.begin():
+            self.dialect.begin_write(session.connection())
+            return work(session)
+
+    @property
+    def shared(self) -> bool:
+        return self.dialect.shared(self.sync_engine.url)
+
+    def apart(self, work: Callable[[Session], T]) -> T:
+        """Runs work on a connection of its own, opened and closed for it; for another thread.
+
+        Neither the handlers' pool nor their event loop can keep it waiting.
+        """
+        engine = Engine(
+            self.sync_engine.pool.recreate(), self.sync_engine.dialect, self.sync_engine.url
+        )
+        if self.is_async:
+            return _run_coroutine(self._apart_async(engine, work))
+        try:
+            with Session(engine) as session:
+                return self.transact(session, work)
+        finally:
+            engine.dispose()
+
+    async def _apart_async(self, sync_engine: Engine, work: Callable[[Session], T]) -> T:
+        from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+        engine = AsyncEngine(sync_engine)
+        try:
+            async with AsyncSession(engine) as session:
+                return await session.run_sync(self.transact, work)
+        finally:
+            await engine.dispose()
+
+
+def _run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
+    return asyncio.run(coroutine)
+
+
+def _unpack(bind: "Bind") -> tuple[Any, type[Session], dict[str, Any]]:
+    if isinstance(bind, str | URL):
+        return _create(make_url(bind)), Session, {}
+    if isinstance(bind, Engine) or hasattr(bind, "sync_engine"):
+        return bind, Session, {}
+    options = dict(getattr(bind, "kw", {}))
+    engine = options.pop("bind", None)
+    if engine is None:
+        raise UsageError(
+            BAD_OPTION, f"{bind!r} is neither a URL, an engine, nor a sessionmaker with a bind."
+        )
+    session_class = options.pop("sync_session_class", None)
+    if session_class is None:
+        made: Any = getattr(bind, "class_", Session)
+        session_class = getattr(made, "sync_session_class", made)
+    return engine, session_class, options
+
+
+def _create(url: URL) -> Any:
+    if not url.get_dialect().is_async:
+        engine = create_engine(url)
+        _prepare(engine)
+        return engine
+    try:
+        from sqlalchemy.ext.asyncio import create_async_engine
+    except ImportError as error:
+        raise UsageError(MISSING_EXTRA, "Async needs vulkan-orm[asyncio].") from error
+    async_engine = create_async_engine(url)
+    _prepare(async_engine.sync_engine)
+    return async_engine
+
+
+def _prepare(engine: Engine) -> None:
+    """Settings for an engine that is ours: writers and readers of a file go side by side."""
+    for statement in dialect_of(engine.dialect.name).settings:
+
+        def set_up(connection: Any, _record: Any, statement: str = statement) -> None:
+            cursor = connection.cursor()
+            cursor.execute(statement)
+            cursor.close()
+
+        event.listen(engine, "connect", set_up)

@@ -1,0 +1,189 @@
+"""The transaction in which handlers run: a savepoint a message, opened by its first use."""
+
+from typing import Any
+
+from sqlalchemy import Connection, event
+from sqlalchemy.orm import Session, SessionTransaction
+
+from vulkan_orm.diagnostics import SESSION_LEFT_FAILED, TRANSACTION_ENDED, HandlerError
+from vulkan_orm.service.repository import DeliveryRepository
+from vulkan_orm.store.dialects import Dialect
+
+
+class TransactionLost(Exception):
+    """The shared transaction is gone; what was done in it must be run again."""
+
+
+class Guard(Session):
+    """A session whose transaction belongs to the runner while a handler has it."""
+
+    vulkan_guarded = False
+
+    def _refuse(self, call: str) -> None:
+        if self.vulkan_guarded:
+            raise HandlerError(TRANSACTION_ENDED, f"The handler called session.{call}().")
+
+    def commit(self) -> None:
+        self._refuse("commit")
+        super().commit()
+
+    def rollback(self) -> None:
+        self._refuse("rollback")
+        super().rollback()
+
+    def close(self) -> None:
+        self._refuse("close")
+        super().close()
+
+    def reset(self) -> None:
+        self._refuse("reset")
+        super().reset()
+
+    def invalidate(self) -> None:
+        self._refuse("invalidate")
+        super().invalidate()
+
+
+def guarded(session_class: type[Session]) -> type[Guard]:
+    """The host's own session class, guarded."""
+    if session_class is Session:
+        return Guard
+    return type(f"Guarded{session_class.__name__}", (Guard, session_class), {})
+
+
+class UnitOfWork:
+    """One transaction for one or many messages.
+
+    It begins with a sentinel savepoint, which must still be there before outcomes are written:
+    a deadlock on some databases, or a handler's raw COMMIT, ends the transaction without a word.
+    Until somebody uses the session, none of this reaches the database.
+    """
+
+    def __init__(self, session: Guard, facade: Any, dialect: Dialect) -> None:
+        self.session = session
+        #: What a handler gets: the session, or the AsyncSession around it.
+        self.facade = facade
+        self.repository = DeliveryRepository(session)
+        #: How many savepoints have reached the database.
+        self.savepoints = 0
+        self._before = 0
+        self._dialect = dialect
+        self._connection: Connection | None = None
+        self._message: SessionTransaction | None = None
+        event.listen(session, "after_begin", self._began)
+        session.begin()
+        self._sentinel: SessionTransaction = session.begin_nested()
+
+    def _began(self, _: Session, transaction: SessionTransaction, connection: Connection) -> None:
+        if not transaction.nested:
+            self._connection = connection
+            self._dialect.begin_write(connection)
+        else:
+            self.savepoints += 1
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the message in hand has not used the session, so that nothing is to be done."""
+        session = self.session
+        pending = session.new or session.dirty or session.deleted
+        return self.savepoints == self._before and not pending
+
+    def begin_message(self, *, alone: bool) -> None:
+        """Opens the savepoint of the next message; one alone in its transaction needs no second."""
+        self._before = self.savepoints
+        self._message = self._sentinel if alone else self.session.begin_nested()
+
+    def lend(self) -> Any:
+        """The session for a handler; its transaction is the runner's until :meth:`take_back`."""
+        self.session.vulkan_guarded = True
+        return self.facade
+
+    def take_back(self) -> None:
+        self.session.vulkan_guarded = False
+
+    def keep_message(self) -> None:
+        """Keeps what a handler that returned has written.
+
+        :raises TransactionLost: when the whole transaction is gone.
+        :raises Exception: when its writes were refused, and are undone: the handler's failure.
+        """
+        assert self._message is not None
+        try:
+            self._check_nesting(self._message)
+            self.session.flush()
+            if self._message is not self._sentinel:
+                self._release(self._message)
+        except Exception as error:
+            self._drop_for(error)
+            raise
+        self._message = None
+        self.session.expunge_all()
+
+    def _drop_for(self, error: Exception) -> None:
+        try:
+            self.drop_message()
+        except TransactionLost as lost:
+            raise lost from error
+
+    def drop_message(self) -> None:
+        """Undoes what a handler that failed has written.
+
+        :raises TransactionLost: when there is no savepoint to go back to.
+        """
+        message, self._message = self._message, None
+        assert message is not None
+        try:
+            message.rollback()
+        except Exception as error:
+            raise TransactionLost from error
+        self._check_connection()
+        self.session.expunge_all()
+
+    def seal(self) -> None:
+        """Proves that the transaction is still the one that was begun.
+
+        :raises HandlerError: VK0031, VK0032 when it is not.
+        """
+        self._check_nesting(self._sentinel)
+        try:
+            self._sentinel.commit()
+            self._check_connection()
+        except Exception as error:
+            raise HandlerError(
+                TRANSACTION_ENDED, f"The transaction of the unit of work is gone: {error}"
+            ) from error
+
+    def commit(self) -> None:
+        """Commits outcomes and writes together, and gives the connection back."""
+        try:
+            self.session.commit()
+        except BaseException:
+            self.abandon()
+            raise
+        self.session.close()
+
+    def abandon(self) -> None:
+        """Rolls everything back and gives the connection back, whatever state it is in."""
+        self.session.vulkan_guarded = False
+        try:
+            self.session.close()
+        except Exception:
+            self.session.invalidate()
+
+    def _check_nesting(self, expected: SessionTransaction) -> None:
+        if self.session.get_nested_transaction() is not expected:
+            raise HandlerError(
+                SESSION_LEFT_FAILED, "The handler left a nested transaction open or ended ours."
+            )
+
+    def _check_connection(self) -> None:
+        if self._connection is not None and self._connection.invalidated:
+            raise TransactionLost
+
+    def _release(self, savepoint: SessionTransaction) -> None:
+        try:
+            savepoint.commit()
+        except Exception as error:
+            raise HandlerError(
+                SESSION_LEFT_FAILED, f"The session could not be released: {error}"
+            ) from error

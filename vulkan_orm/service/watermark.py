@@ -1,0 +1,75 @@
+"""How far a topic's log may be read: the reader's half of the fence."""
+
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from vulkan_orm.diagnostics import (
+    ON_STANDBY,
+    POSITION_BEYOND_LOG,
+    SEQUENCE_CACHE,
+    DatabaseError,
+)
+from vulkan_orm.service.database import Database, database_of, run
+from vulkan_orm.store import fencing
+
+
+@dataclass(slots=True)
+class Watermark:
+    """What one reader knows of one topic's log; kept between claims, dropped on reconnect.
+
+    ``proven``: up to it, every id has committed, rolled back or was never drawn.
+    """
+
+    proven: int = 0
+    _mark: int = 0
+    _holders: frozenset[str] = frozenset()
+
+    def advance(self, session: Session, topic_id: int, position: int) -> int | None:
+        """The id up to which a group at ``position`` may read; None where ids commit in order.
+
+        Runs its looks as separate statements: the order of which is what makes it a proof.
+
+        :raises DatabaseError: VK0045 to VK0047 where nothing could be proven.
+        """
+        database = database_of(session)
+        if not database.dialect.ids_commit_out_of_order:
+            return None
+        if self.proven > position:
+            return self.proven
+        if self._holders:
+            self._settle(_publishers(session, database, topic_id) & self._holders)
+        if not self._holders and self.proven <= position:
+            self._mark = _log_end(session, position)
+            self._settle(_publishers(session, database, topic_id))
+        return self.proven
+
+    def _settle(self, holders: frozenset[str]) -> None:
+        self._holders = holders
+        if not holders:
+            self.proven = max(self.proven, self._mark)
+
+
+def _publishers(session: Session, database: Database, topic_id: int) -> frozenset[str]:
+    found = run(session, fencing.publishers(database.installation, topic_id))
+    return frozenset(found.scalars())
+
+
+def _log_end(session: Session, position: int) -> int:
+    row = run(session, fencing.log_end()).one()
+    if row.on_standby:
+        raise DatabaseError(ON_STANDBY, "The server is a read-only standby.")
+    if row.seqcache != 1:
+        raise DatabaseError(
+            SEQUENCE_CACHE, f"vulkan_message_id_seq has CACHE {row.seqcache}; it must be 1."
+        )
+    # A sequence that was never used says 1 too, but has handed out nothing.
+    end = int(row.last_value) if row.is_called else 0
+    if position > end:
+        raise DatabaseError(
+            POSITION_BEYOND_LOG,
+            f"A group's position is {position}, but ids have been handed out up to {end}.",
+            position=position,
+            end=end,
+        )
+    return end
