@@ -157,6 +157,7 @@ class Runner:
             yield from attend(seal_and_commit)
         except DBAPIError as error:
             # The answer to a commit can be lost when the commit is not: the claim tells.
+            yield Attend(unit.abandon)
             if not (error.connection_invalidated and (yield from self._is_settled(reports))):
                 raise
         return verdicts
@@ -195,7 +196,9 @@ class Runner:
             return Failed(describe(error))
         meta = meta_of(delivery, consumer.policy) if consumer.injection.meta else None
         if unit is None:
-            raised = yield Invoke(lambda: consumer.injection.call(payload, None, meta))
+            raised = yield Invoke(
+                lambda: consumer.injection.call(payload, None, meta), consumer.injection.is_async
+            )
         else:
             unit.begin_message(alone=alone)
             raised = yield from self._in_savepoint(unit, payload, meta)
@@ -205,8 +208,10 @@ class Runner:
         self, unit: UnitOfWork, payload: Any, meta: MessageMeta | None
     ) -> Steps[BaseException | None]:
         session = unit.lend()
-        call = self._consumer.injection.call
-        raised: BaseException | None = yield Invoke(lambda: call(payload, session, meta))
+        injection = self._consumer.injection
+        raised: BaseException | None = yield Invoke(
+            lambda: injection.call(payload, session, meta), injection.is_async
+        )
         unit.take_back()
         try:
             yield from _tidy(unit, unit.keep_message if raised is None else unit.drop_message)
@@ -222,6 +227,7 @@ class Runner:
         if isinstance(raised, RunCancelled):
             return Interrupted(STOPPED)
         if isinstance(raised, KeyboardInterrupt):
+            self._stop.interrupted = True
             self._stop.ask()
         return classify(raised, self._consumer.treat)
 

@@ -14,6 +14,8 @@ class Stop:
     def __init__(self) -> None:
         self._asked = threading.Event()
         self._at_once = threading.Event()
+        #: A handler was interrupted from the keyboard: once all is recorded, so is the caller.
+        self.interrupted = False
         self._listeners: list[Callable[[], None]] = []
 
     @property

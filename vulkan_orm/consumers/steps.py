@@ -32,6 +32,7 @@ class Invoke:
     """The user's function. Answered with the error it raised, or None."""
 
     call: Callable[[], Any]
+    is_async: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,10 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """To be run (again) ``wait`` from now, and not before ``until``; the later counts."""
+    """To be run (again) ``wait`` from now, and not before ``until``; the later counts.
+
+    ``held``: not unless an operator asks again.
+    """
 
     outcome: Outcome
     wait: timedelta = timedelta(0)
@@ -36,6 +39,7 @@ class Ready:
     delays: int = 0
     interruptions: int = 0
     careful: bool = False
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ def decide(
 
     :param counters: with the run in hand counted.
     :param chance: the draw for the backoff's jitter, from 0 to 1.
-    :param asked_by_operator: a held delivery that was run on request: a delay is a failure there.
+    :param asked_by_operator: a held delivery that was run on request: a delay is a failure there, and
+        a run that never ended is held again.
     """
     match outcome:
         case Succeeded():
@@ -69,7 +74,9 @@ def decide(
         case Ended():
             return Dead(Outcome.TERMINAL)
         case Interrupted(lost=lost):
-            return Ready(Outcome.INTERRUPTED, delays=1, interruptions=1, careful=lost)
+            return Ready(
+                Outcome.INTERRUPTED, delays=1, interruptions=1, careful=lost, held=asked_by_operator
+            )
         case Deferred(until=until):
             return Ready(Outcome.DEFERRED, until=until)
         case Delayed(wait=wait, until=until) if not asked_by_operator:
@@ -80,7 +87,7 @@ def decide(
             return _after_failure(counters, limits, policy, chance)
         case Killed():
             # No policy is needed to recover: the claim gate and the backstop judge the budget.
-            return Ready(Outcome.KILLED, careful=True)
+            return Ready(Outcome.KILLED, careful=True, held=asked_by_operator)
         case _:
             assert_never(outcome)
 

@@ -149,10 +149,16 @@ class Claims(Settlement):
         found: datetime = run(self.session, counting.now()).scalar_one()
         return found
 
+    def ensure_topics(self, topics: Sequence[str]) -> None:
+        """Makes topics that are missing."""
+        dialect = database_of(self.session).dialect
+        for topic in topics:
+            run(self.session, publishing.add_topic(dialect, topic))
+
     def ensure_group(self, topic: str, group: str) -> Group:
         """The group, made at the beginning of its topic if it is missing; the topic likewise."""
         dialect = database_of(self.session).dialect
-        run(self.session, publishing.add_topic(dialect, topic))
+        self.ensure_topics([topic])
         run(self.session, claiming.add_group(dialect, topic, group))
         return self.group(topic, group)
 

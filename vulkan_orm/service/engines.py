@@ -1,12 +1,20 @@
 """The engine that an application gives, in the forms that workers need."""
 
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import URL, Engine, create_engine, event, make_url
 from sqlalchemy.orm import Session, sessionmaker
 
-from vulkan_orm.diagnostics import BAD_OPTION, MISSING_EXTRA, UsageError
+from vulkan_orm.diagnostics import (
+    BAD_OPTION,
+    MISSING_EXTRA,
+    OTHER_DATABASE,
+    DatabaseError,
+    UsageError,
+)
+from vulkan_orm.service.database import connection_of, database_of
 from vulkan_orm.service.unit_of_work import UnitOfWork, guarded
 from vulkan_orm.store.dialects import Dialect, dialect_of
 
@@ -27,9 +35,12 @@ class Engines:
     def __init__(self, bind: "Bind") -> None:
         engine, session_class, options = _unpack(bind)
         self.is_async = not isinstance(engine, Engine)
+        #: What the host gave, or an engine of our own where it gave a URL.
+        self.engine: Any = engine
         self.sync_engine: Engine = engine.sync_engine if self.is_async else engine
         self.dialect: Dialect = dialect_of(self.sync_engine.dialect.name)
         self._engine = self._for_workers(engine)
+        self._identity: str | None = None
         self._session_class = guarded(session_class)
         self._options = {**options, "bind": self._engine, "expire_on_commit": False}
 
@@ -68,8 +79,23 @@ class Engines:
     def shared(self) -> bool:
         return self.dialect.shared(self.sync_engine.url)
 
+    def check_session(self, session: Session) -> None:
+        """Refuses a session of a database other than ours.
+
+        :raises DatabaseError: VK0043.
+        """
+        if connection_of(session).engine.pool is self.sync_engine.pool:
+            return
+        theirs = database_of(session)
+        if self._identity is None and self.shared:
+            self._identity = self.apart(lambda mine: database_of(mine).identity)
+        if theirs.identity != self._identity:
+            raise DatabaseError(
+                OTHER_DATABASE, f"The session's database is not {self.sync_engine.url!r}."
+            )
+
     def apart(self, work: Callable[[Session], T]) -> T:
-        """Runs work on a connection of its own, opened and closed for it; for another thread.
+        """Runs work on a connection of its own, opened and closed for it.
 
         Neither the handlers' pool nor their event loop can keep it waiting.
         """
@@ -77,28 +103,31 @@ class Engines:
             self.sync_engine.pool.recreate(), self.sync_engine.dialect, self.sync_engine.url
         )
         if self.is_async:
-            return _run_coroutine(self._apart_async(engine, work))
+            return _in_own_loop(_apart_async(engine, work))
         try:
-            with Session(engine) as session:
-                return self.transact(session, work)
+            with Session(engine) as session, session.begin():
+                return work(session)
         finally:
             engine.dispose()
 
-    async def _apart_async(self, sync_engine: Engine, work: Callable[[Session], T]) -> T:
-        from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-        engine = AsyncEngine(sync_engine)
-        try:
-            async with AsyncSession(engine) as session:
-                return await session.run_sync(self.transact, work)
-        finally:
-            await engine.dispose()
+async def _apart_async(sync_engine: Engine, work: Callable[[Session], T]) -> T:
+    from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+    engine = AsyncEngine(sync_engine)
+    try:
+        async with AsyncSession(engine) as session, session.begin():
+            return await session.run_sync(work)
+    finally:
+        await engine.dispose()
 
 
-def _run_coroutine(coroutine: Coroutine[Any, Any, T]) -> T:
+def _in_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine in a loop and a thread of its own, since this one may have a loop."""
     import asyncio
 
-    return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def _unpack(bind: "Bind") -> tuple[Any, type[Session], dict[str, Any]]:

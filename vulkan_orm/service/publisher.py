@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
 from sqlalchemy import inspect
 from sqlalchemy.engine import Result
@@ -50,6 +50,18 @@ class Draft(Generic[T]):
     idempotency_key: str | None = None
     max_retries: int | None = None
     max_delays: int | None = None
+
+
+class DraftOptions(TypedDict, total=False):
+    """The options of a draft, for ``publish``."""
+
+    key: str | None
+    headers: Mapping[str, str]
+    deliver_at: datetime | None
+    delay: timedelta | float | None
+    idempotency_key: str | None
+    max_retries: int | None
+    max_delays: int | None
 
 
 def publish(

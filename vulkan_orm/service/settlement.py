@@ -6,11 +6,12 @@ from typing import Any, assert_never
 
 from sqlalchemy.orm import Session
 
-from vulkan_orm.core.budget import Limits
+from vulkan_orm.core.budget import Counters, Limits
 from vulkan_orm.core.decide import Dead, Gone, Ready, Verdict, decide
 from vulkan_orm.core.outcomes import (
     AnyOutcome,
     Deferred,
+    Delayed,
     ErrorText,
     Interrupted,
     Killed,
@@ -21,7 +22,7 @@ from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import STALE_CLAIM, WORKER_LOST, StaleClaim
 from vulkan_orm.service.codec import to_json
 from vulkan_orm.service.database import Database, database_of, ids, run
-from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Report
+from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group, Report
 from vulkan_orm.store import recovering, settling
 from vulkan_orm.store.dialects import Dialect
 
@@ -135,10 +136,8 @@ class Settlement:
         """
         database = database_of(self.session)
         rows = run(self.session, recovering.expired_runs(database.dialect, _BATCH)).all()
-        pairs = [_lost(row) for row in rows]
-        if pairs:
-            self._settle_runs(database, [row for row, _ in pairs])
-            self._log(database, [log for _, log in pairs])
+        if rows:
+            self.apply_outcomes([_lost(row) for row in rows], _NO_POLICY)
         return len(rows)
 
     def _blame(self, claimed: ClaimedRange, message_id: int, lease: float) -> ClaimedRange:
@@ -249,8 +248,8 @@ def _state(verdict: Verdict) -> str:
     match verdict:
         case Gone():
             return "gone"
-        case Ready():
-            return "ready"
+        case Ready(held=held):
+            return "held" if held else "ready"
         case Dead():
             return "dead"
         case _:
@@ -291,6 +290,8 @@ def _error_line(outcome: AnyOutcome) -> str | None:
     match outcome:
         case Succeeded() | Deferred() | Interrupted():
             return None
+        case Delayed():
+            return outcome.error.text
         case _:
             return f"{outcome.error.type}: {outcome.error.text}"
 
@@ -323,31 +324,20 @@ def _log_row(report: Report, verdict: Verdict) -> Row:
     }
 
 
-def _lost(row: Any) -> tuple[Row, Row]:
-    """The new state of a run whose worker is gone, and its log row."""
-    killed = row.careful or row.on_hold
-    state = "held" if row.on_hold else "ready"
-    run_row: Row = {
-        "group_id": row.group_id,
-        "message_id": row.message_id,
-        "attempts": row.attempts,
-        "owner": row.owner,
-    }
-    change = {
-        "state": state,
-        "delays": 0 if killed else 1,
-        "interruptions": 0 if killed else 1,
-        "wait": 0.0,
-        "careful": True,
-        "last_error": WORKER_LOST_TEXT.text if killed else None,
-    }
-    log = {
-        "group_id": row.group_id,
-        "message_id": row.message_id,
-        "attempt": row.attempts,
-        "outcome": Outcome.KILLED if killed else Outcome.INTERRUPTED,
-        "became": state,
-        "owner": row.owner,
-        **_error_columns(WORKER_LOST_TEXT),
-    }
-    return run_row | change, log
+def _lost(row: Any) -> Report:
+    """The report that a worker did not live to make."""
+    delivery = Delivery(
+        group=Group("", "", row.group_id, 0),
+        message_id=row.message_id,
+        key=None,
+        payload=None,
+        headers={},
+        published_at=row.claimed_at,
+        owner=row.owner,
+        counters=Counters(row.attempts),
+        first=False,
+        on_hold=row.on_hold,
+    )
+    alone = row.careful or row.on_hold
+    outcome = Killed(WORKER_LOST_TEXT) if alone else Interrupted(WORKER_LOST_TEXT, lost=True)
+    return Report(delivery, outcome, age=row.seconds)

@@ -17,6 +17,8 @@ def expired_runs(dialect: Dialect, limit: int) -> Rows:
             ExceptionQueue.owner,
             ExceptionQueue.careful,
             ExceptionQueue.on_hold,
+            ExceptionQueue.claimed_at,
+            dialect.seconds_since(ExceptionQueue.claimed_at).label("seconds"),
         )
         .where(ExceptionQueue.state == "running", ExceptionQueue.lease_until < db_now())
         .order_by(ExceptionQueue.lease_until)

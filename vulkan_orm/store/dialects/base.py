@@ -54,6 +54,10 @@ class Dialect(ABC):
     ) -> ColumnElement[datetime]:
         """The later of two instants."""
 
+    @abstractmethod
+    def seconds_since(self, instant: SQLColumnExpression[Any]) -> ColumnElement[float]:
+        """How long ago an instant was, by the database's clock."""
+
     def locking(self, statement: Rows, *, skip_locked: bool = False) -> Rows:
         """The select, taking a lock on what it returns."""
         return statement.with_for_update(skip_locked=skip_locked)

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from sqlalchemy import (
     BigInteger,
+    Double,
     FromClause,
     Integer,
     SQLColumnExpression,
@@ -22,6 +23,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
 
 from vulkan_orm.models import MESSAGE_ID, Base, Topic
+from vulkan_orm.store.clock import db_now
 from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 
 _CONTENTION = frozenset({"40001", "40P01", "55P03"})
@@ -53,6 +55,9 @@ class PostgreSQL(Dialect):
         self, one: ColumnElement[datetime], other: ColumnElement[datetime]
     ) -> ColumnElement[datetime]:
         return func.greatest(one, other)
+
+    def seconds_since(self, instant: SQLColumnExpression[Any]) -> ColumnElement[float]:
+        return sql_cast(func.extract("epoch", db_now() - instant), Double)
 
     def one_of(self, column: SQLColumnExpression[Any], chosen: Rows) -> ColumnElement[bool]:
         # As a sub-select the planner may put it inside a loop, where it locks rows again and again.

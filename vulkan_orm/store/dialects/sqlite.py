@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import (
     URL,
     Connection,
+    Double,
     FromClause,
     Integer,
     Label,
@@ -14,6 +15,7 @@ from sqlalchemy import (
     Text,
     column,
     func,
+    literal,
     literal_column,
     select,
     table,
@@ -27,6 +29,7 @@ from sqlalchemy.types import TypeEngine
 
 from vulkan_orm.columns import Json
 from vulkan_orm.models import Base, Message, Topic
+from vulkan_orm.store.clock import db_now
 from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -56,6 +59,10 @@ class SQLite(Dialect):
     ) -> ColumnElement[datetime]:
         return func.max(one, func.coalesce(other, one))
 
+    def seconds_since(self, instant: SQLColumnExpression[Any]) -> ColumnElement[float]:
+        seconds: ColumnElement[float] = (_days(db_now()) - _days(instant)) * literal(86_400.0)
+        return seconds
+
     def locking(self, statement: Rows, *, skip_locked: bool = False) -> Rows:
         return statement
 
@@ -77,6 +84,10 @@ class SQLite(Dialect):
     def is_contention(self, error: DBAPIError) -> bool:
         code = getattr(error.orig, "sqlite_errorcode", None)
         return code is not None and code & 0xFF in _BUSY
+
+
+def _days(instant: SQLColumnExpression[Any]) -> ColumnElement[float]:
+    return func.julianday(instant, type_=Double())
 
 
 def _member(value: ColumnElement[str], name: str, kind: TypeEngine[Any]) -> Label[Any]:

@@ -1,0 +1,206 @@
+"""The async driver: steps as awaits, workers as tasks of one loop."""
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from vulkan_orm.consumers import worker as protocol
+from vulkan_orm.consumers.context import Worker
+from vulkan_orm.consumers.handlers import Consumer
+from vulkan_orm.consumers.injection import refuse_awaitable
+from vulkan_orm.consumers.loop import SIGNALS, TRIES, contention_pause, worker
+from vulkan_orm.consumers.shutdown import RunCancelled, Stop
+from vulkan_orm.consumers.steps import Attend, Invoke, Rest, Step, Steps, Transact
+from vulkan_orm.diagnostics import VulkanError
+from vulkan_orm.service.engines import Engines
+from vulkan_orm.service.repository import DeliveryRepository
+
+logger = logging.getLogger("vulkan_orm.worker")
+
+T = TypeVar("T")
+# What a cancelled handler gets to tidy up, before its delivery is given back without it.
+TIDYING = 1.5
+
+
+class AsyncDriver:
+    """Runs protocols as tasks; a stop cancels their handlers, never their bookkeeping."""
+
+    def __init__(self, engines: Engines, stop: Stop) -> None:
+        self._engines = engines
+        self._stop = stop
+        self._loop = asyncio.get_running_loop()
+        self._asked = asyncio.Event()
+        self._at_once = asyncio.Event()
+        self._running: set[asyncio.Task[Any]] = set()
+        self._cutting = False
+        # Only its bridge between sync and async is used; it never has a connection.
+        self._bridge = AsyncSession()
+        stop.on_ask(self._pass_on)
+
+    def _pass_on(self) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._notice)
+
+    def _notice(self) -> None:
+        self._asked.set()
+        if self._stop.at_once:
+            self._at_once.set()
+
+    async def drive(self, steps: Steps[T]) -> T:
+        """Runs a protocol to its end, in the current task."""
+        answer: Any = None
+        failure: BaseException | None = None
+        while True:
+            try:
+                step = steps.throw(failure) if failure is not None else steps.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = failure = None
+            try:
+                answer = await self._perform(step)
+            except BaseException as error:
+                failure = error
+
+    async def _perform(self, step: Step) -> Any:
+        match step:
+            case Invoke():
+                return await self._invoke(step)
+            case Attend():
+                return await self._bridge.run_sync(lambda _: step.work())
+            case Transact():
+                return await self.transact(step.work)
+            case Rest(seconds=seconds):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._asked.wait(), seconds)
+
+    async def _invoke(self, step: Invoke) -> BaseException | None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            if step.is_async:
+                await step.call()
+            elif (result := await asyncio.to_thread(step.call)) is not None:
+                refuse_awaitable(result)
+        except asyncio.CancelledError as error:
+            # A cancellation that nobody here asked for is a failure like any other.
+            return RunCancelled() if self._cutting else error
+        except BaseException as error:
+            return error
+        finally:
+            self._running.discard(task)
+            await _absorb_cancellations(task)
+        return None
+
+    async def transact(self, work: Callable[[DeliveryRepository], T]) -> T:
+        """Runs work in a transaction of its own; again where the database says contention."""
+        for attempt in range(TRIES):
+            try:
+                async with self._engines.async_session() as session:
+                    return await session.run_sync(
+                        self._engines.transact, lambda s: work(DeliveryRepository(s))
+                    )
+            except DBAPIError as error:
+                if attempt == TRIES - 1 or not self._engines.dialect.is_contention(error):
+                    raise
+                await asyncio.sleep(contention_pause(attempt))
+        raise AssertionError("unreachable")
+
+    async def stopped(self) -> None:
+        """Waits until a stop is asked for."""
+        await self._asked.wait()
+
+    async def grace(self, tasks: Sequence[asyncio.Task[Any]], seconds: float) -> None:
+        """Waits for tasks to end, for so long, or until the stop is asked for again."""
+        at_once = asyncio.create_task(self._at_once.wait())
+        every = asyncio.create_task(asyncio.wait(tasks))
+        await asyncio.wait({every, at_once}, timeout=seconds, return_when="FIRST_COMPLETED")
+        at_once.cancel()
+        every.cancel()
+
+    async def cut(self, crew: Worker, tasks: Sequence[asyncio.Task[Any]]) -> None:
+        """Cancels the handlers that still run; each is recorded as interrupted."""
+        self._cutting = True
+        for task in list(self._running):
+            task.cancel()
+        _, late = await asyncio.wait(tasks, timeout=TIDYING)
+        if late:
+            await self._give_back(crew)
+
+    async def _give_back(self, crew: Worker) -> None:
+        for held in list(crew.at_work.values()):
+            try:
+                await self.transact(partial(held.hand_back, reports=[]))
+            except (VulkanError, DBAPIError) as error:
+                logger.warning("%s could not be given back: %s", held.owner, error)
+
+
+async def _absorb_cancellations(task: asyncio.Task[Any]) -> None:
+    """Takes the handler's cancellations off the task, which has bookkeeping left to do."""
+    while task.cancelling():
+        task.uncancel()
+        # One that was asked for but not delivered yet would hit the next await.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+
+
+async def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace: float) -> None:
+    """Works until a stop is asked for, a task for each consumer and unit of concurrency.
+
+    Once asked, nothing new starts. What runs has ``grace`` seconds, is then cancelled, recorded
+    as interrupted and given back. Being cancelled itself is a stop without grace.
+    """
+    driver = AsyncDriver(engines, stop)
+    with worker(engines, stop) as crew:
+        tasks = [
+            asyncio.create_task(driver.drive(protocol.work(crew, consumer)))
+            for consumer in consumers
+            for _ in range(consumer.concurrency)
+        ]
+        try:
+            await driver.stopped()
+            await driver.grace(tasks, grace)
+        except asyncio.CancelledError:
+            stop.ask()
+            raise
+        finally:
+            await driver.cut(crew, tasks)
+
+
+async def finish(engines: Engines, steps_of: Callable[[Worker], Steps[T]], stop: Stop) -> T:
+    """Runs one protocol to its end. Being cancelled is a stop without grace."""
+    driver = AsyncDriver(engines, stop)
+    with worker(engines, stop) as crew:
+        task = asyncio.create_task(driver.drive(steps_of(crew)))
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            stop.ask()
+            await driver.cut(crew, [task])
+            raise
+        return task.result()
+
+
+@contextmanager
+def signals_ask(stop: Stop) -> Iterator[None]:
+    """SIGTERM and SIGINT ask for the stop while the block lasts; only in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    for each in SIGNALS:
+        loop.add_signal_handler(each, stop.ask)
+    try:
+        yield
+    finally:
+        for each in SIGNALS:
+            loop.remove_signal_handler(each)

@@ -1,0 +1,156 @@
+"""The sync driver: steps as plain calls, workers as threads."""
+
+import logging
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from vulkan_orm.consumers import worker as protocol
+from vulkan_orm.consumers.context import Worker
+from vulkan_orm.consumers.handlers import Consumer
+from vulkan_orm.consumers.injection import refuse_awaitable
+from vulkan_orm.consumers.leases import LeaseKeeper
+from vulkan_orm.consumers.shutdown import Stop
+from vulkan_orm.consumers.steps import Attend, Invoke, Rest, Step, Steps, Transact
+from vulkan_orm.diagnostics import VulkanError
+from vulkan_orm.service.engines import Engines
+from vulkan_orm.service.repository import DeliveryRepository
+
+logger = logging.getLogger("vulkan_orm.worker")
+
+T = TypeVar("T")
+TRIES = 10
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def worker(engines: Engines, stop: Stop) -> Iterator[Worker]:
+    """A worker, whose leases are looked after while the block lasts."""
+    keeper = LeaseKeeper(engines)
+    try:
+        yield Worker(engines, stop, keeper)
+    finally:
+        keeper.close()
+
+
+def drive(steps: Steps[T], engines: Engines, stop: Stop) -> T:
+    """Runs a protocol to its end in this thread."""
+    answer: Any = None
+    failure: BaseException | None = None
+    while True:
+        try:
+            step = steps.throw(failure) if failure is not None else steps.send(answer)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        answer = failure = None
+        try:
+            answer = _perform(step, engines, stop)
+        except BaseException as error:
+            failure = error
+
+
+def _perform(step: Step, engines: Engines, stop: Stop) -> Any:
+    match step:
+        case Invoke(call=call):
+            return _invoke(call)
+        case Attend(work=work):
+            return work()
+        case Transact(work=work):
+            return transact(engines, work)
+        case Rest(seconds=seconds):
+            return stop.wait(seconds)
+
+
+def _invoke(call: Callable[[], Any]) -> BaseException | None:
+    try:
+        result = call()
+        if result is not None:
+            refuse_awaitable(result)
+    except BaseException as error:
+        return error
+    return None
+
+
+def transact(engines: Engines, work: Callable[[DeliveryRepository], T]) -> T:
+    """Runs work in a transaction of its own; again where the database says contention."""
+    for attempt in range(TRIES):
+        try:
+            with engines.session() as session:
+                return engines.transact(session, _on_repository(work))
+        except DBAPIError as error:
+            if attempt == TRIES - 1 or not engines.dialect.is_contention(error):
+                raise
+            time.sleep(contention_pause(attempt))
+    raise AssertionError("unreachable")
+
+
+def _on_repository(work: Callable[[DeliveryRepository], T]) -> Callable[[Session], T]:
+    return lambda session: work(DeliveryRepository(session))
+
+
+def contention_pause(attempt: int) -> float:
+    return random.uniform(0, 0.01 * 2**attempt)
+
+
+def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace: float) -> None:
+    """Works until a stop is asked for, a thread for each consumer and unit of concurrency.
+
+    Once asked, nothing new starts. What runs has ``grace`` seconds; what does not end in that
+    time is given back, and its late report will be refused.
+    """
+    with worker(engines, stop) as crew:
+        threads = [
+            threading.Thread(
+                target=drive,
+                args=(protocol.work(crew, consumer), engines, stop),
+                name=f"vulkan {consumer.name}",
+                daemon=True,
+            )
+            for consumer in consumers
+            for _ in range(consumer.concurrency)
+        ]
+        for thread in threads:
+            thread.start()
+        stop.wait()
+        _join(threads, stop, grace)
+        if any(thread.is_alive() for thread in threads):
+            _give_back(crew)
+
+
+def _join(threads: Sequence[threading.Thread], stop: Stop, grace: float) -> None:
+    deadline = time.monotonic() + grace
+    while any(thread.is_alive() for thread in threads):
+        left = deadline - time.monotonic()
+        if left <= 0 or stop.wait_at_once(min(left, 0.05)):
+            return
+
+
+def _give_back(crew: Worker) -> None:
+    for held in list(crew.at_work.values()):
+        try:
+            transact(crew.engines, partial(held.hand_back, reports=[]))
+        except (VulkanError, DBAPIError) as error:
+            logger.warning("%s could not be given back: %s", held.owner, error)
+
+
+@contextmanager
+def signals_ask(stop: Stop) -> Iterator[None]:
+    """SIGTERM and SIGINT ask for the stop while the block lasts; only in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {each: signal.signal(each, lambda *_: stop.ask()) for each in SIGNALS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

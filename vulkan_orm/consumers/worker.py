@@ -1,0 +1,128 @@
+"""What a worker does over time: for ever, or until nothing is due. Written once for both colours."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from vulkan_orm.consumers.context import Worker
+from vulkan_orm.consumers.delivery import DeliveryConsumer
+from vulkan_orm.consumers.exception import ExceptionConsumer
+from vulkan_orm.consumers.handlers import Consumer
+from vulkan_orm.consumers.message import MessageConsumer
+from vulkan_orm.consumers.running import Tally
+from vulkan_orm.consumers.steps import Rest, Steps, transact
+from vulkan_orm.core.pace import next_pause
+from vulkan_orm.diagnostics import StaleClaim
+from vulkan_orm.service.repository import DeliveryRepository
+from vulkan_orm.service.watermark import Watermark
+
+logger = logging.getLogger("vulkan_orm.worker")
+
+MAX_PASSES = 100
+RECOVERY_INTERVAL = 5.0
+
+
+@dataclass(slots=True)
+class Paths:
+    """The two live paths of one consumer group."""
+
+    message: MessageConsumer
+    exception: ExceptionConsumer
+
+
+def prepare(worker: Worker, consumer: Consumer) -> Steps[Paths]:
+    """Makes the rows of topic and group where they are missing."""
+    group = yield from transact(
+        lambda repository: repository.ensure_group(consumer.topic, consumer.group)
+    )
+    return Paths(
+        MessageConsumer(worker, consumer, group), ExceptionConsumer(worker, consumer, group)
+    )
+
+
+def declare(topics: Sequence[str]) -> Steps[None]:
+    """Makes the rows of topics where they are missing."""
+    yield from transact(lambda repository: repository.ensure_topics(topics))
+
+
+def deliver(worker: Worker, consumer: Consumer, message_ids: Sequence[int] | None) -> Steps[Tally]:
+    """Runs a group's held deliveries."""
+    paths = yield from prepare(worker, consumer)
+    held = DeliveryConsumer(worker, consumer, paths.message.group)
+    return (yield from held.deliver(message_ids))
+
+
+def recover(repository: DeliveryRepository) -> int:
+    return repository.recover()
+
+
+def work(worker: Worker, consumer: Consumer) -> Steps[None]:
+    """Works for one consumer until a stop is asked for. Nothing but that ends it."""
+    paths: Paths | None = None
+    pause = 0.0
+    recovered_at = float("-inf")
+    while not worker.stop.asked:
+        worked = False
+        try:
+            if time.monotonic() - recovered_at > min(RECOVERY_INTERVAL, consumer.lease):
+                recovered_at = time.monotonic()
+                yield from transact(recover)
+            if paths is None:
+                paths = yield from prepare(worker, consumer)
+            worked = yield from _both(paths)
+        except StaleClaim as stale:
+            logger.warning("%s: %s", consumer.name, stale)
+        except Exception:
+            # The database may be away for a while; whatever it is, the worker outlives it.
+            logger.exception("%s: a turn failed; trying again.", consumer.name)
+            if paths is not None:
+                # Transactions change their names when the server restarts.
+                paths.message.watermark = Watermark()
+        pause = next_pause(pause, worked=worked)
+        if pause:
+            yield Rest(pause)
+
+
+def _both(paths: Paths) -> Steps[bool]:
+    """One turn of each path, so that neither new work nor retries wait for the other to run dry."""
+    first = yield from paths.message.turn()
+    again = yield from paths.exception.turn()
+    return first is not None or again is not None
+
+
+def drain(worker: Worker, consumers: Sequence[Consumer]) -> Steps[Tally]:
+    """Runs what is due until nothing is, and tells how often each outcome came.
+
+    A delivery that is put back and due at once runs again in the next pass; there are at most
+    100, so that a drain always ends.
+    """
+    tally: Tally = Counter()
+    every = []
+    for consumer in consumers:
+        every.append((yield from prepare(worker, consumer)))
+    for _ in range(MAX_PASSES):
+        done = yield from _pass(every)
+        tally += done
+        if not done or worker.stop.asked:
+            break
+    return tally
+
+
+def _pass(every: Sequence[Paths]) -> Steps[Tally]:
+    tally: Tally = Counter()
+    yield from transact(recover)
+    for paths in every:
+        upto, due = yield from transact(_ends(paths.message.group.topic_id))
+        while (ran := (yield from paths.message.turn(upto))) is not None:
+            tally += ran
+        while (again := (yield from paths.exception.turn(due))) is not None:
+            tally += again
+    return tally
+
+
+def _ends(topic_id: int) -> Callable[[DeliveryRepository], tuple[int, datetime]]:
+    """How far a pass goes: what is published or put back meanwhile waits for the next."""
+    return lambda repository: (repository.log_end(topic_id), repository.now())
