@@ -131,6 +131,7 @@ class Topic(Generic[T]):
                     isolation=isolation,
                     log_successes=log_successes,
                     concurrency=concurrency,
+                    retention=self.retention,
                 )
             )
             return handler

@@ -251,12 +251,6 @@ MESSAGE_PRUNED = _permanent(
     "Retention removed the message before its delivery was due.",
     "Keep the topic's messages longer than the longest delay.",
 )
-RETRIES_SPENT = _transient(
-    "VK0036",
-    "retry budget spent",
-    "The delivery failed as often as its policy allows.",
-    "Mend the cause, then redrive.",
-)
 
 # The database
 NOT_MIGRATED = _transient(
@@ -306,12 +300,6 @@ ON_STANDBY = _transient(
     "read-only standby",
     "The server is in recovery, where what has committed cannot be proven.",
     "Point the worker at the primary.",
-)
-MIGRATION_GAP = _transient(
-    "VK0048",
-    "migration out of order",
-    "A migration step expects another schema version than the one the database has.",
-    "Run the missing revisions first.",
 )
 
 # A handler's voice

@@ -81,6 +81,7 @@ class AsyncDriver:
             case Rest(seconds=seconds):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._asked.wait(), seconds)
+                return None
 
     async def _invoke(self, step: Invoke) -> BaseException | None:
         task = asyncio.current_task()

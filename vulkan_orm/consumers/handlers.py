@@ -33,6 +33,7 @@ class Consumer:
     treat: Treat = field(default_factory=dict)
     log_successes: bool = False
     concurrency: int = 1
+    retention: timedelta | None = None
 
     @property
     def name(self) -> str:
@@ -52,6 +53,7 @@ def register(
     isolation: Isolation | None,
     log_successes: bool,
     concurrency: int,
+    retention: timedelta | None,
 ) -> Consumer:
     """Checks everything about a handler, now and not when the first message comes.
 
@@ -79,6 +81,7 @@ def register(
         treat=treat or {},
         log_successes=log_successes,
         concurrency=concurrency,
+        retention=retention,
     )
 
 

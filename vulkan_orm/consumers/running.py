@@ -18,6 +18,7 @@ from vulkan_orm.core.classify import classify
 from vulkan_orm.core.decide import Verdict
 from vulkan_orm.core.outcomes import (
     Deferred,
+    Delayed,
     Ended,
     Failed,
     Interrupted,
@@ -229,7 +230,20 @@ class Runner:
         if isinstance(raised, KeyboardInterrupt):
             self._stop.interrupted = True
             self._stop.ask()
-        return classify(raised, self._consumer.treat)
+        outcome = classify(raised, self._consumer.treat)
+        if isinstance(outcome, Delayed):
+            self._warn_of_retention(outcome)
+        return outcome
+
+    def _warn_of_retention(self, outcome: Delayed) -> None:
+        retention = self._consumer.retention
+        if retention is not None and outcome.wait >= retention:
+            logger.warning(
+                "%s: a delay of %s outlasts the topic's retention of %s.",
+                self._consumer.name,
+                outcome.wait,
+                retention,
+            )
 
 
 def _tidy(unit: UnitOfWork, work: Callable[[], None]) -> Steps[None]:

@@ -1,4 +1,4 @@
-"""What a worker does over time: for ever, or until nothing is due. Written once for both colours."""
+"""What a worker does over time: for ever, or until nothing is due."""
 
 import logging
 import time
@@ -100,9 +100,10 @@ def drain(worker: Worker, consumers: Sequence[Consumer]) -> Steps[Tally]:
     100, so that a drain always ends.
     """
     tally: Tally = Counter()
-    every = []
+    every: list[Paths] = []
     for consumer in consumers:
-        every.append((yield from prepare(worker, consumer)))
+        paths = yield from prepare(worker, consumer)
+        every.append(paths)
     for _ in range(MAX_PASSES):
         done = yield from _pass(every)
         tally += done

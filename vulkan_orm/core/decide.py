@@ -65,8 +65,8 @@ def decide(
 
     :param counters: with the run in hand counted.
     :param chance: the draw for the backoff's jitter, from 0 to 1.
-    :param asked_by_operator: a held delivery that was run on request: a delay is a failure there, and
-        a run that never ended is held again.
+    :param asked_by_operator: a held delivery that was run on request; a delay is a failure there,
+        and a run that never ended is held again.
     """
     match outcome:
         case Succeeded():

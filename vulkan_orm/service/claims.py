@@ -127,7 +127,7 @@ class Claims(Settlement):
         limit: int = 100,
         lease: float,
     ) -> Sequence[Delivery]:
-        """Held deliveries, to be run because an operator asked; neither due time nor budget counts."""
+        """Held deliveries, to be run on request: neither due time nor budget counts."""
         dialect = database_of(self.session).dialect
         statement = claiming.claim_held(
             dialect, group.id, owner, lease, message_ids=message_ids, limit=limit
