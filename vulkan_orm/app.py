@@ -260,7 +260,7 @@ class Vulkan:
         """
         self._only_sync()
         with self._stoppable() as stop, loop.signals_ask(stop):
-            loop.run(self.engines, self.consumers, stop, grace.total_seconds())
+            loop.run(self.engines, self._workload(), stop, grace.total_seconds())
 
     async def arun(self, *, grace: timedelta = DEFAULT_GRACE) -> None:
         """The async form of :meth:`run`. Being cancelled is a stop without grace."""
@@ -268,7 +268,7 @@ class Vulkan:
 
         self._only_async()
         with self._stoppable() as stop, aloop.signals_ask(stop):
-            await aloop.run(self.engines, self.consumers, stop, grace.total_seconds())
+            await aloop.run(self.engines, self._workload(), stop, grace.total_seconds())
 
     def stop(self) -> None:
         """Asks every run of this Vulkan to stop, from any thread; again, to stop at once."""
@@ -298,6 +298,11 @@ class Vulkan:
         yield from protocol.declare(list(self._topics))
         for consumer in self.consumers:
             yield from protocol.prepare(crew, consumer)
+
+    def _workload(self) -> Sequence[Consumer]:
+        if not self._consumers:
+            raise UsageError(UNKNOWN_GROUP, "There is nothing to run: no consumer is registered.")
+        return self.consumers
 
     def _deliver(
         self, topic: str, group: str, message_ids: Sequence[int] | None

@@ -167,6 +167,9 @@ async def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace
             for consumer in consumers
             for _ in range(consumer.concurrency)
         ]
+        for task in tasks:
+            # One that ends before it is asked to must not end in silence.
+            task.add_done_callback(lambda _: None if stop.asked else stop.ask())
         try:
             await driver.stopped()
             await driver.grace(tasks, grace)
@@ -175,6 +178,9 @@ async def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace
             raise
         finally:
             await driver.cut(crew, tasks)
+        for task in tasks:
+            if task.done():
+                task.result()
 
 
 async def finish(engines: Engines, steps_of: Callable[[Worker], Steps[T]], stop: Stop) -> T:

@@ -26,6 +26,8 @@ class ExceptionConsumer:
 
         :param due: an instant of the database's clock to judge by instead of its present.
         """
+        if self.worker.stop.asked:
+            return None
         taken = time.monotonic()
         owner = self.worker.next_owner()
         claimed = yield from transact(

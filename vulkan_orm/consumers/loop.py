@@ -107,11 +107,12 @@ def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace: floa
     Once asked, nothing new starts. What runs has ``grace`` seconds; what does not end in that
     time is given back, and its late report will be refused.
     """
+    failures: list[BaseException] = []
     with worker(engines, stop) as crew:
         threads = [
             threading.Thread(
-                target=drive,
-                args=(protocol.work(crew, consumer), engines, stop),
+                target=_work,
+                args=(crew, consumer, failures),
                 name=f"vulkan {consumer.name}",
                 daemon=True,
             )
@@ -124,6 +125,17 @@ def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace: floa
         _join(threads, stop, grace)
         if any(thread.is_alive() for thread in threads):
             _give_back(crew)
+    if failures:
+        raise failures[0]
+
+
+def _work(crew: Worker, consumer: Consumer, failures: list[BaseException]) -> None:
+    # A thread that ends before it is asked to must not end in silence.
+    try:
+        drive(protocol.work(crew, consumer), crew.engines, crew.stop)
+    except BaseException as error:
+        failures.append(error)
+        crew.stop.ask()
 
 
 def _join(threads: Sequence[threading.Thread], stop: Stop, grace: float) -> None:

@@ -29,6 +29,8 @@ class MessageConsumer:
 
         :param upto: a message id beyond which nothing is claimed.
         """
+        if self.worker.stop.asked:
+            return None
         taken = time.monotonic()
         owner = self.worker.next_owner()
 

@@ -59,12 +59,7 @@ class Claims(Settlement):
             if taken.progress < taken.last:
                 return taken
         position = run(self.session, claiming.position(database.dialect, group.id)).scalar_one()
-        proven = watermark.advance(self.session, group.topic_id, position)
-        upto = min((each for each in (proven, upto) if each is not None), default=None)
-        if upto is not None and upto <= position:
-            return None
-        log = claiming.log(database.dialect, group.topic_id, after=position, upto=upto, limit=limit)
-        rows = run(self.session, log).all()
+        rows = self._unread(database, group, position, watermark, limit, upto)
         if not rows:
             return None
         first, last = rows[0].id, rows[-1].id
@@ -74,6 +69,32 @@ class Claims(Settlement):
             group, added.scalar_one(), owner, first, last, first - 1, False,
             [_first_delivery(group, owner, row) for row in rows],
         )  # fmt: skip
+
+    def _unread(
+        self,
+        database: Database,
+        group: Group,
+        position: int,
+        watermark: Watermark,
+        limit: int,
+        upto: int | None,
+    ) -> Sequence[Any]:
+        """The next messages past the position, as far as the log may be read."""
+        rows: Sequence[Any] = []
+        after = position
+        # Twice, since what was proven earlier may hold only ids that were rolled back or are
+        # another topic's: nothing would ever move the position beyond those.
+        for _ in range(2):
+            proven = watermark.advance(self.session, group.topic_id, after)
+            end = min((each for each in (proven, upto) if each is not None), default=None)
+            if end is not None and end <= after:
+                break
+            log = claiming.log(database.dialect, group.topic_id, after=after, upto=end, limit=limit)
+            rows = run(self.session, log).all()
+            if rows or proven is None:
+                break
+            after = proven
+        return rows
 
     def _take_over(
         self, database: Database, group: Group, left: Any, owner: str, lease: float

@@ -11,6 +11,7 @@ from sqlalchemy import (
     String,
     Text,
     Update,
+    case,
     delete,
     func,
     insert,
@@ -188,11 +189,12 @@ def move_range(
 
 
 def hand_back_range(range_id: int, owner: str, *, progress: int) -> Update:
-    """Leaves the rest of a range to whoever claims next."""
+    """Leaves the rest of a range to whoever claims next; what is recorded as done stays so."""
+    done = case((RangeClaim.progress > progress, RangeClaim.progress), else_=progress)
     return (
         update(RangeClaim)
         .where(RangeClaim.id == range_id, RangeClaim.owner == owner)
-        .values(progress=progress, running=None, owner=None, lease_until=None)
+        .values(progress=done, running=None, owner=None, lease_until=None)
     )
 
 
