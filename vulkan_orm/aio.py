@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vulkan_orm.core.decide import Verdict
 from vulkan_orm.core.outcomes import AnyOutcome
 from vulkan_orm.core.policy import RetryPolicy
-from vulkan_orm.models import ExceptionQueue
+from vulkan_orm.models import DeliveryLog, ExceptionQueue
 from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group, Lag, Report
 from vulkan_orm.service.operations import Chosen
 from vulkan_orm.service.repository import DeliveryRepository
@@ -131,6 +131,10 @@ class AsyncDeliveryRepository:
                 claimed, reports, policy, progress=progress, log_successes=log_successes
             )
         )
+
+    async def history(self, topic: str, group: str, message_id: int) -> list[DeliveryLog]:
+        """See :meth:`DeliveryRepository.history`."""
+        return await self.session.run_sync(lambda _: self._sync.history(topic, group, message_id))
 
     async def hold(
         self, topic: str, group: str, message_ids: Chosen = None, *, by: str = "", reason: str = ""

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -15,8 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vulkan_orm.consumers import worker as protocol
 from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.handlers import Consumer
-from vulkan_orm.consumers.injection import refuse_awaitable
-from vulkan_orm.consumers.loop import SIGNALS, TRIES, contention_pause, worker
+from vulkan_orm.consumers.loop import SIGNALS, TRIES, contention_pause, invoke, worker
 from vulkan_orm.consumers.shutdown import RunCancelled, Stop
 from vulkan_orm.consumers.steps import Attend, Invoke, Rest, Step, Steps, Transact
 from vulkan_orm.diagnostics import VulkanError
@@ -90,8 +91,8 @@ class AsyncDriver:
         try:
             if step.is_async:
                 await step.call()
-            elif (result := await asyncio.to_thread(step.call)) is not None:
-                refuse_awaitable(result)
+            else:
+                return await _in_thread(partial(invoke, step.call))
         except asyncio.CancelledError as error:
             # A cancellation that nobody here asked for is a failure like any other.
             return RunCancelled() if self._cutting else error
@@ -143,6 +144,17 @@ class AsyncDriver:
                 await self.transact(partial(held.hand_back, reports=[]))
             except (VulkanError, DBAPIError) as error:
                 logger.warning("%s could not be given back: %s", held.owner, error)
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    """As asyncio.to_thread, but in a thread that no end of a loop or process waits for."""
+    answer: Future[T] = Future()
+    answer.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+    threading.Thread(
+        target=lambda: answer.set_result(context.run(call)), name="vulkan handler", daemon=True
+    ).start()
+    return await asyncio.wrap_future(answer)
 
 
 async def _absorb_cancellations(task: asyncio.Task[Any]) -> None:

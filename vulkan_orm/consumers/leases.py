@@ -12,6 +12,8 @@ from vulkan_orm.service.repository import DeliveryRepository
 
 logger = logging.getLogger("vulkan_orm.leases")
 
+CLOSING = 0.5
+
 
 class Lease:
     """One claim's right to run. Judged conservatively: counted from before it was taken."""
@@ -65,7 +67,8 @@ class LeaseKeeper:
             self._closed = True
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join()
+            # A renewal may be waiting for a lock that a handler which hangs will never give up.
+            self._thread.join(CLOSING)
 
     def _run(self) -> None:
         while True:

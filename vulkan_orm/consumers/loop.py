@@ -28,6 +28,8 @@ logger = logging.getLogger("vulkan_orm.worker")
 
 T = TypeVar("T")
 TRIES = 10
+# What giving back may take; what it does not reach comes back when its lease ends.
+GIVING_BACK = 1.5
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -61,7 +63,7 @@ def drive(steps: Steps[T], engines: Engines, stop: Stop) -> T:
 def _perform(step: Step, engines: Engines, stop: Stop) -> Any:
     match step:
         case Invoke(call=call):
-            return _invoke(call)
+            return invoke(call)
         case Attend(work=work):
             return work()
         case Transact(work=work):
@@ -70,7 +72,8 @@ def _perform(step: Step, engines: Engines, stop: Stop) -> Any:
             return stop.wait(seconds)
 
 
-def _invoke(call: Callable[[], Any]) -> BaseException | None:
+def invoke(call: Callable[[], Any]) -> BaseException | None:
+    """Calls a sync handler; what it raised, or None."""
     try:
         result = call()
         if result is not None:
@@ -124,7 +127,10 @@ def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace: floa
         stop.wait()
         _join(threads, stop, grace)
         if any(thread.is_alive() for thread in threads):
-            _give_back(crew)
+            # The handler that hangs may hold the very lock that is needed here.
+            giving = threading.Thread(target=_give_back, args=(crew,), daemon=True)
+            giving.start()
+            giving.join(GIVING_BACK)
     if failures:
         raise failures[0]
 

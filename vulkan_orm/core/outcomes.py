@@ -94,6 +94,7 @@ class Outcome(StrEnum):
     INTERRUPTED = "interrupted"
     DEFERRED = "deferred"
     SUPERSEDED = "superseded"
+    DEAD = "dead"
     REDRIVEN = "redriven"
     HELD = "held"
     RELEASED = "released"

@@ -2,8 +2,9 @@
 
 import math
 from datetime import timedelta
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vulkan_orm.core.instants import MAX_DELAY
 
@@ -26,6 +27,15 @@ class RetryPolicy(BaseModel):
     backoff_factor: float = Field(default=2.0, ge=1.0, le=1_000_000, allow_inf_nan=False)
     backoff_max: timedelta = Field(default=timedelta(minutes=15), ge=timedelta(0), le=MAX_DELAY)
     jitter: bool = True
+
+    @model_validator(mode="after")
+    def _base_fits(self) -> Self:
+        if self.backoff_base > self.backoff_max:
+            raise ValueError(
+                f"backoff_base ({self.backoff_base}) is longer than backoff_max "
+                f"({self.backoff_max}); raise backoff_max too"
+            )
+        return self
 
     def backoff(self, failures: int, *, chance: float) -> timedelta:
         """The wait after the given number of failures (1 is the first).

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from vulkan_orm.core.budget import Counters
+from vulkan_orm.core.outcomes import Outcome
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import UNKNOWN_GROUP, UNKNOWN_TOPIC, UsageError
 from vulkan_orm.service.database import Database, database_of, ids, run
@@ -12,6 +13,9 @@ from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group
 from vulkan_orm.service.settlement import Settlement
 from vulkan_orm.service.watermark import Watermark
 from vulkan_orm.store import claiming, counting, publishing
+
+_NO_RUN = Counters(attempts=0)
+_FIRST_RUN = Counters(attempts=1)
 
 
 class Claims(Settlement):
@@ -130,7 +134,7 @@ class Claims(Settlement):
         :param due: an instant of the database's clock to judge by instead of its present.
         """
         dialect = database_of(self.session).dialect
-        run(self.session, claiming.bury(group.id, group.topic_id, policy, due))
+        self._bury(group, policy, due)
         for careful, most in ((True, 1), (False, limit)):
             statement = claiming.claim_due(
                 dialect, group.id, policy, owner, lease, careful=careful, limit=most, due=due
@@ -138,6 +142,10 @@ class Claims(Settlement):
             if ids(run(self.session, statement)):
                 return self._claimed(group, owner)
         return []
+
+    def _bury(self, group: Group, policy: RetryPolicy, due: datetime | None) -> None:
+        statement = claiming.bury(group.id, group.topic_id, policy, due)
+        self._log_acts(group.id, ids(run(self.session, statement)), Outcome.DEAD, "dead")
 
     def claim_held(
         self,
@@ -192,19 +200,13 @@ class Claims(Settlement):
 
 
 def _first_delivery(group: Group, owner: str, row: Any) -> Delivery:
+    # By position, which is what :func:`claiming.log` selects: this is done for every message.
+    message_id, key, payload, headers, published_at, deliver_at, max_retries, max_delays = row
     return Delivery(
-        group=group,
-        message_id=row.id,
-        key=row.key,
-        payload=row.payload,
-        headers=row.headers or {},
-        published_at=row.published_at,
-        owner=owner,
-        counters=Counters(attempts=0 if row.deliver_at else 1),
-        max_retries=row.max_retries,
-        max_delays=row.max_delays,
-        deferred_until=row.deliver_at,
-    )
+        group, message_id, key, payload, headers or {}, published_at, owner,
+        _FIRST_RUN if deliver_at is None else _NO_RUN,
+        max_retries, max_delays, deferred_until=deliver_at,
+    )  # fmt: skip
 
 
 def _retry(group: Group, owner: str, row: Any) -> Delivery:

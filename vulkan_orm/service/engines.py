@@ -39,6 +39,7 @@ class Engines:
         self.engine: Any = engine
         self.sync_engine: Engine = engine.sync_engine if self.is_async else engine
         self.dialect: Dialect = dialect_of(self.sync_engine.dialect.name)
+        self.dialect.prepare(self.sync_engine)
         self._engine = self._for_workers(engine)
         self._identity: str | None = None
         self._session_class = guarded(session_class)

@@ -13,6 +13,13 @@ class Insight:
     def __init__(self, session: Session) -> None:
         self.session = session
 
+    def check(self) -> None:
+        """Whether workers could work here.
+
+        :raises DatabaseError: VK0040 to VK0042 when our tables are missing, too old or too new.
+        """
+        database_of(self.session)
+
     def status(self) -> list[GroupStatus]:
         """Each group's lag and queue, and who holds its topic back."""
         database = database_of(self.session)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from vulkan_orm.core.outcomes import Outcome
-from vulkan_orm.models import ExceptionQueue
+from vulkan_orm.models import DeliveryLog, ExceptionQueue
 from vulkan_orm.service.claims import Claims
-from vulkan_orm.service.database import database_of, ids, run
+from vulkan_orm.service.database import ids, run
 from vulkan_orm.service.deliveries import Lag
 from vulkan_orm.store import counting, operating
 
@@ -26,6 +26,12 @@ class Operations(Claims):
         """Dead deliveries by message id, at most ``limit`` with an id above ``after``."""
         found = self.group(topic, group)
         statement = operating.dead(found.id, limit=limit, after=after)
+        return list(self.session.scalars(statement).all())
+
+    def history(self, topic: str, group: str, message_id: int) -> list[DeliveryLog]:
+        """Every run of one delivery and every act of an operator on it, in order."""
+        found = self.group(topic, group)
+        statement = operating.history(found.id, message_id)
         return list(self.session.scalars(statement).all())
 
     def redrive(
@@ -84,19 +90,5 @@ class Operations(Claims):
         found = self.group(topic, group)
         message_ids = [chosen] if isinstance(chosen, int) else chosen
         changed = sorted(ids(run(self.session, build(found.id, message_ids))))
-        self._log(
-            database_of(self.session),
-            (
-                {
-                    "group_id": found.id,
-                    "message_id": message_id,
-                    "outcome": outcome,
-                    "became": became,
-                    "error_text": reason or None,
-                    "owner": by or None,
-                    "age": 0.0,
-                }
-                for message_id in changed
-            ),
-        )
+        self._log_acts(found.id, changed, outcome, became, by=by, reason=reason)
         return changed

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Generic, TypedDict, TypeVar
 
-from sqlalchemy import inspect
+from sqlalchemy import Insert, inspect
 from sqlalchemy.engine import Result
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -23,7 +24,7 @@ from vulkan_orm.diagnostics import (
 from vulkan_orm.models import KEY_LENGTH, Meta
 from vulkan_orm.service.codec import Codec, check_headers, check_text, to_json
 from vulkan_orm.service.database import Database, connection_of, database_of, ids, run
-from vulkan_orm.store import publishing
+from vulkan_orm.store import clock, publishing
 from vulkan_orm.store.dialects import Dialect, dialect_of
 
 T = TypeVar("T")
@@ -137,6 +138,12 @@ def _document(rows: Sequence[Mapping[str, str]]) -> str:
     return "[" + ",".join(members) + "]"
 
 
+@lru_cache(maxsize=64)
+def _appending(dialect: Dialect, installation: int, ids_given: bool, _offset: float) -> Insert:
+    """The statement, built once: building it takes longer than running it."""
+    return publishing.append(dialect, installation, ids_given=ids_given)
+
+
 def _append(
     session: Session,
     database: Database,
@@ -145,7 +152,7 @@ def _append(
     *,
     ids_given: bool = False,
 ) -> list[int]:
-    statement = publishing.append(database.dialect, database.installation, ids_given=ids_given)
+    statement = _appending(database.dialect, database.installation, ids_given, clock.offset())
     found: list[int] = []
     for start in range(0, len(rows), _CHUNK):
         document = _document(rows[start : start + _CHUNK])
@@ -172,13 +179,17 @@ def _append_once(
     for row, key in zip(rows, keys, strict=True):
         if key is not None:
             first.setdefault(key, row)
-    taken = _take_keys(session, database, topic, sorted(first))
-    new = [{**first[key], "id": str(message_id)} for key, message_id in taken.items()]
-    _append(session, database, topic, new, ids_given=True)
-    missing = [key for key in first if key not in taken]
-    if missing:
-        taken |= _taken(session, topic, missing)
-    return [next(plain_ids) if key is None else taken[key] for key in keys]
+    wanted = sorted(first)
+    new = _take_keys(session, database, topic, wanted)
+    known = _taken(session, topic, [key for key in wanted if key not in new])
+    if not new and not known:
+        # Neither new nor taken: the topic itself is missing.
+        run(session, publishing.add_topic(database.dialect, topic))
+        new = _take_keys(session, database, topic, wanted)
+    given = [{**first[key], "id": str(message_id)} for key, message_id in new.items()]
+    _append(session, database, topic, given, ids_given=True)
+    found = known | new
+    return [next(plain_ids) if key is None else found[key] for key in keys]
 
 
 def _take_keys(
@@ -187,7 +198,6 @@ def _take_keys(
     statement = publishing.take_keys(database.dialect, database.installation)
     document = to_json([{"key": key} for key in keys], "idempotency_key")
     parameters = {"topic": topic, "document": document}
-    run(session, publishing.add_topic(database.dialect, topic))
     if connection_of(session).get_isolation_level() not in _SNAPSHOT_LEVELS:
         return _ids_by_key(run(session, statement, parameters))
     return _take_keys_of_snapshot(session, database, statement, parameters)
@@ -209,6 +219,8 @@ def _take_keys_of_snapshot(
 
 
 def _taken(session: Session, topic: str, keys: list[str]) -> dict[str, int]:
+    if not keys:
+        return {}
     found = run(session, publishing.keys_taken(keys), {"topic": topic})
     return _ids_by_key(found)
 

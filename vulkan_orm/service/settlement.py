@@ -19,7 +19,9 @@ from vulkan_orm.core.outcomes import (
     Succeeded,
 )
 from vulkan_orm.core.policy import RetryPolicy
+from vulkan_orm.core.texts import MAX_TEXT, clean
 from vulkan_orm.diagnostics import STALE_CLAIM, WORKER_LOST, StaleClaim
+from vulkan_orm.models import NAME_LENGTH
 from vulkan_orm.service.codec import to_json
 from vulkan_orm.service.database import Database, database_of, ids, run
 from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group, Report
@@ -34,6 +36,8 @@ WORKER_LOST_TEXT = ErrorText(
 )
 # What a lost range or batch leaves for policies to judge later needs none now.
 _NO_POLICY = RetryPolicy()
+# What every success comes to: nothing that would have to be worked out for each.
+_GONE = Gone()
 
 Row = dict[str, Any]
 
@@ -64,10 +68,11 @@ class Settlement:
         """The same for many, with one statement a table; a stale one undoes all of them."""
         database = database_of(self.session)
         verdicts = [_decide(report, policy) for report in reports]
-        pairs = list(zip(reports, verdicts, strict=True))
-        self._write_first(database, [p for p in pairs if p[0].delivery.first])
-        self._write_retries(database, [p for p in pairs if not p[0].delivery.first])
-        self._log(database, (_log_row(*p) for p in pairs if log_successes or _worth(*p)))
+        pairs = zip(reports, verdicts, strict=True)
+        kept = [pair for pair in pairs if log_successes or _worth(*pair)]
+        self._write_first(database, [p for p in kept if p[0].delivery.first])
+        self._write_retries(database, [p for p in kept if not p[0].delivery.first])
+        self._log(database, (_log_row(*pair) for pair in kept))
         return verdicts
 
     def settle_range(
@@ -158,7 +163,9 @@ class Settlement:
 
     def _prove_range(self, delivery: Delivery) -> None:
         dialect = database_of(self.session).dialect
-        statement = settling.range_of(dialect, delivery.group.id, delivery.owner)
+        statement = settling.range_of(
+            dialect, delivery.group.id, delivery.message_id, delivery.owner
+        )
         if run(self.session, statement).first() is None:
             raise StaleClaim(
                 STALE_CLAIM, f"The range of message {delivery.message_id} is not ours any more."
@@ -194,6 +201,28 @@ class Settlement:
         statement = settling.settle_runs(database.dialect)
         _all_ours(rows, ids(run(self.session, statement, {"document": _document(rows)})))
 
+    def _log_acts(
+        self,
+        group_id: int,
+        message_ids: Sequence[int],
+        outcome: Outcome,
+        became: str,
+        *,
+        by: str = "",
+        reason: str = "",
+    ) -> None:
+        """Log rows for what was done to deliveries without a run."""
+        shared = {
+            "group_id": group_id,
+            "outcome": outcome,
+            "became": became,
+            "error_text": clean(reason, MAX_TEXT) or None,
+            "owner": clean(by, NAME_LENGTH) or None,
+            "age": 0.0,
+        }
+        rows = [shared | {"message_id": message_id} for message_id in message_ids]
+        self._log(database_of(self.session), rows)
+
     def _log(self, database: Database, rows: Iterable[Row]) -> None:
         document = _document(list(rows))
         if document != "[]":
@@ -201,6 +230,8 @@ class Settlement:
 
 
 def _decide(report: Report, policy: RetryPolicy) -> Verdict:
+    if isinstance(report.outcome, Succeeded):
+        return _GONE
     delivery = report.delivery
     return decide(
         report.outcome,
@@ -293,7 +324,7 @@ def _error_line(outcome: AnyOutcome) -> str | None:
         case Delayed():
             return outcome.error.text
         case _:
-            return f"{outcome.error.type}: {outcome.error.text}"
+            return f"{outcome.error.type.rpartition('.')[2]}: {outcome.error.text}"
 
 
 def _error_columns(error: ErrorText | None) -> Row:

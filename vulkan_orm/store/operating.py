@@ -8,7 +8,7 @@ from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 from sqlalchemy.sql.elements import ColumnElement
 
 from vulkan_orm.core.budget import delays_asked
-from vulkan_orm.models import ExceptionQueue
+from vulkan_orm.models import DeliveryLog, ExceptionQueue
 from vulkan_orm.store.clock import db_now
 
 
@@ -74,4 +74,13 @@ def dead(group_id: int, *, limit: int, after: int) -> Select[ExceptionQueue]:
         )
         .order_by(ExceptionQueue.message_id)
         .limit(limit)
+    )
+
+
+def history(group_id: int, message_id: int) -> Select[DeliveryLog]:
+    """The log of one delivery."""
+    return (
+        select(DeliveryLog)
+        .where(DeliveryLog.group_id == group_id, DeliveryLog.message_id == message_id)
+        .order_by(DeliveryLog.id)
     )

@@ -202,10 +202,13 @@ def range_progress(range_id: int, owner: str) -> Rows:
     return select(RangeClaim.progress).where(RangeClaim.id == range_id, RangeClaim.owner == owner)
 
 
-def range_of(dialect: Dialect, group_id: int, owner: str) -> Rows:
-    """The range that an owner holds, locked until the outcome commits."""
+def range_of(dialect: Dialect, group_id: int, message_id: int, owner: str) -> Rows:
+    """The range in which an owner holds a message not yet done, locked until the outcome commits."""
     statement = select(RangeClaim.id).where(
-        RangeClaim.group_id == group_id, RangeClaim.owner == owner
+        RangeClaim.group_id == group_id,
+        RangeClaim.owner == owner,
+        RangeClaim.progress < message_id,
+        RangeClaim.last >= message_id,
     )
     return dialect.locking(statement)
 

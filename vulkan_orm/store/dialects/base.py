@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Connection, FromClause, Select, SQLColumnExpression
+from sqlalchemy import URL, Connection, Engine, FromClause, Select, SQLColumnExpression
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
@@ -73,6 +73,9 @@ class Dialect(ABC):
     @abstractmethod
     def topic_with_fence(self, topic: ColumnElement[str], installation: int) -> SelectBase:
         """The topic's row (id), and on the way to it the publisher's half of the fence."""
+
+    def prepare(self, engine: Engine) -> None:  # noqa: B027
+        """Mends what a driver does to transactions, on an engine whose sessions publish."""
 
     def begin_write(self, connection: Connection) -> None:  # noqa: B027
         """Makes a worker's transaction one that may write from the beginning."""

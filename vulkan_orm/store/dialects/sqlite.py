@@ -8,12 +8,14 @@ from sqlalchemy import (
     URL,
     Connection,
     Double,
+    Engine,
     FromClause,
     Integer,
     Label,
     SQLColumnExpression,
     Text,
     column,
+    event,
     func,
     literal,
     literal_column,
@@ -72,11 +74,17 @@ class SQLite(Dialect):
     def topic_with_fence(self, topic: ColumnElement[str], installation: int) -> SelectBase:
         return select(Topic.id.label("id")).where(Topic.name == topic)
 
+    def prepare(self, engine: Engine) -> None:
+        # The stdlib driver sends no BEGIN before a SAVEPOINT, whose RELEASE would then commit.
+        if not event.contains(engine, "savepoint", _begin_first):
+            event.listen(engine, "savepoint", _begin_first)
+
     def begin_write(self, connection: Connection) -> None:
-        # A transaction that began as a reader cannot always become a writer by waiting.
-        driver = connection.connection.driver_connection
-        if not getattr(driver, "in_transaction", False):
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        # A transaction that began as a reader cannot always become a writer by waiting. Nothing
+        # has happened in this one yet, so one that an engine's own settings began can go.
+        if _in_transaction(connection):
+            connection.exec_driver_sql("ROLLBACK")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     def shared(self, url: URL) -> bool:
         return url.database not in (None, "", ":memory:") and "memory" not in str(url.query)
@@ -84,6 +92,15 @@ class SQLite(Dialect):
     def is_contention(self, error: DBAPIError) -> bool:
         code = getattr(error.orig, "sqlite_errorcode", None)
         return code is not None and code & 0xFF in _BUSY
+
+
+def _in_transaction(connection: Connection) -> bool:
+    return bool(getattr(connection.connection.driver_connection, "in_transaction", False))
+
+
+def _begin_first(connection: Connection, _name: str | None) -> None:
+    if not _in_transaction(connection):
+        connection.exec_driver_sql("BEGIN")
 
 
 def _days(instant: SQLColumnExpression[Any]) -> ColumnElement[float]:
