@@ -1,5 +1,6 @@
 """What becomes of a delivery after a run."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -166,10 +167,18 @@ def test_a_terminal_of_a_held_delivery_is_terminal() -> None:
     assert verdict(Ended(ERROR), asked_by_operator=True) == Dead(Outcome.TERMINAL)
 
 
-@pytest.mark.parametrize("outcome", [Succeeded(), Failed(ERROR), Ended(ERROR), Interrupted(ERROR)])
+@pytest.mark.parametrize("outcome", [Succeeded(), Failed(ERROR), Ended(ERROR)])
 def test_any_other_outcome_of_a_held_delivery_is_applied_as_ever(outcome: AnyOutcome) -> None:
     """R17"""
     assert verdict(outcome, asked_by_operator=True) == verdict(outcome)
+
+
+@pytest.mark.parametrize("outcome", [Killed(ERROR), Interrupted(ERROR)])
+def test_a_held_delivery_whose_run_did_not_end_is_held_again(outcome: AnyOutcome) -> None:
+    """R17: a crash or a stop does not take a delivery off hold."""
+    plain = verdict(outcome)
+    assert isinstance(plain, Ready)
+    assert verdict(outcome, asked_by_operator=True) == replace(plain, held=True)
 
 
 def test_errors_after_very_many_delays_wait_like_first_errors() -> None:
