@@ -10,13 +10,11 @@ from sqlalchemy.orm import Session, scoped_session
 from vulkan_orm.consumers import loop
 from vulkan_orm.consumers import worker as protocol
 from vulkan_orm.consumers.context import Worker
-from vulkan_orm.consumers.handlers import Consumer, Isolation, register
+from vulkan_orm.consumers.handlers import Consumer, ConsumerOptions, register
 from vulkan_orm.consumers.running import Tally
 from vulkan_orm.consumers.shutdown import Stop
 from vulkan_orm.consumers.steps import Steps
-from vulkan_orm.core.classify import Treat
 from vulkan_orm.core.instants import as_delay
-from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import (
     BAD_SESSION,
     DUPLICATE_NAME,
@@ -94,27 +92,12 @@ class Topic(Generic[T]):
         drafts = [each if isinstance(each, Draft) else Draft(each) for each in payloads]
         return self._in(session, lambda sync: self._publish(sync, drafts))
 
-    def consumer(
-        self,
-        *,
-        group: str,
-        retry: RetryPolicy | None = None,
-        treat: Treat | None = None,
-        lease: timedelta | None = None,
-        isolation: Isolation | None = None,
-        log_successes: bool = False,
-        concurrency: int = 1,
-    ) -> Callable[[H], H]:
+    def consumer(self, *, group: str, **options: Unpack[ConsumerOptions]) -> Callable[[H], H]:
         """Registers a function as the handler of a consumer group; the function stays as it is.
 
-        :param retry: the group's policy; the default is ``RetryPolicy()``.
-        :param treat: what errors of others mean: ``{CardDeclined: Terminal, Busy: Delay(30)}``.
-        :param lease: how long a worker may be silent before others take its work over; 60
-            seconds unless said, renewed while handlers run.
-        :param isolation: ``"range"``: many messages commit together, each in a savepoint;
-            ``"message"``: a transaction a message.
-        :param concurrency: how many run at a time in one worker: threads, or tasks.
-        :raises UsageError: VK0003 to VK0007, at once.
+        The options are those of :class:`ConsumerOptions`.
+
+        :raises UsageError: VK0003 to VK0008, at once.
         """
 
         def decorate(handler: H) -> H:
@@ -125,13 +108,8 @@ class Topic(Generic[T]):
                     self._codec,
                     topic=self.name,
                     group=group,
-                    retry=retry,
-                    treat=treat,
-                    lease=lease,
-                    isolation=isolation,
-                    log_successes=log_successes,
-                    concurrency=concurrency,
                     retention=self.retention,
+                    options=options,
                 )
             )
             return handler

@@ -4,7 +4,15 @@ from typing import Annotated
 
 import typer
 
+from vulkan_orm.core.texts import clean
+
 LARGEST_ID = 2**63 - 1
+
+
+def _storable(text: str) -> str:
+    # Bytes that are no text come from the command line as what no database takes.
+    return clean(text, limit=len(text))
+
 
 App = Annotated[
     str | None,
@@ -15,8 +23,12 @@ App = Annotated[
         show_default=False,
     ),
 ]
-Topic = Annotated[str, typer.Argument(help="The topic's name.", show_default=False)]
-Group = Annotated[str, typer.Argument(help="The consumer group's name.", show_default=False)]
+Topic = Annotated[
+    str, typer.Argument(callback=_storable, help="The topic's name.", show_default=False)
+]
+Group = Annotated[
+    str, typer.Argument(callback=_storable, help="The consumer group's name.", show_default=False)
+]
 Ids = Annotated[
     list[int] | None,
     typer.Argument(

@@ -19,7 +19,15 @@ from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.loop import SIGNALS, TRIES, contention_pause, invoke, worker
 from vulkan_orm.consumers.shutdown import RunCancelled, Stop
-from vulkan_orm.consumers.steps import Attend, Invoke, Rest, Step, Steps, Transact
+from vulkan_orm.consumers.steps import (
+    Attend,
+    Conversation,
+    Invoke,
+    Rest,
+    Step,
+    Steps,
+    Transact,
+)
 from vulkan_orm.diagnostics import VulkanError
 from vulkan_orm.service.engines import Engines
 from vulkan_orm.service.repository import DeliveryRepository
@@ -57,19 +65,13 @@ class AsyncDriver:
 
     async def drive(self, steps: Steps[T]) -> T:
         """Runs a protocol to its end, in the current task."""
-        answer: Any = None
-        failure: BaseException | None = None
-        while True:
+        talk = Conversation(steps)
+        while (step := talk.next()) is not None:
             try:
-                step = steps.throw(failure) if failure is not None else steps.send(answer)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            answer = failure = None
-            try:
-                answer = await self._perform(step)
+                talk.answer = await self._perform(step)
             except BaseException as error:
-                failure = error
+                talk.failure = error
+        return talk.result
 
     async def _perform(self, step: Step) -> Any:
         match step:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from vulkan_orm.consumers.injection import Handler, Injection, inject
 from vulkan_orm.core.classify import Treat, check_treat
@@ -40,6 +40,28 @@ class Consumer:
         return f"{self.topic}/{self.group}"
 
 
+class ConsumerOptions(TypedDict, total=False):
+    """The options of a consumer, with what they are unless said.
+
+    - ``retry``: the group's policy; ``RetryPolicy()``.
+    - ``treat``: what errors of others mean: ``{CardDeclined: Terminal, Busy: Delay(30)}``.
+    - ``lease``: how long a worker may be silent before others take its work over; a minute. It
+      is renewed while handlers run.
+    - ``isolation``: ``"range"``: many messages commit together, each in a savepoint;
+      ``"message"``: a transaction a message. The first, but on a database with one writer the
+      second for handlers with a session.
+    - ``log_successes``: whether first runs that simply work get a log row too; no.
+    - ``concurrency``: how many messages run at a time in one worker, in threads or tasks; 1.
+    """
+
+    retry: RetryPolicy
+    treat: Treat
+    lease: timedelta
+    isolation: Isolation
+    log_successes: bool
+    concurrency: int
+
+
 def register(
     handler: Handler,
     engines: Engines,
@@ -47,42 +69,43 @@ def register(
     *,
     topic: str,
     group: str,
-    retry: RetryPolicy | None,
-    treat: Treat | None,
-    lease: timedelta | None,
-    isolation: Isolation | None,
-    log_successes: bool,
-    concurrency: int,
     retention: timedelta | None,
+    options: ConsumerOptions,
 ) -> Consumer:
     """Checks everything about a handler, now and not when the first message comes.
 
     :raises UsageError: VK0004 to VK0008, naming what is wrong.
     """
     check_name(group, "group", NAME_LENGTH)
-    if treat:
-        check_treat(treat)
+    _check(options)
     injection = inject(handler, codec.kind, async_engine=engines.is_async)
-    seconds = as_delay(lease or DEFAULT_LEASE)
-    if seconds < MIN_LEASE:
-        raise UsageError(BAD_OPTION, f"lease={lease} is shorter than {MIN_LEASE}.")
-    if isolation not in (None, "range", "message"):
-        raise UsageError(BAD_OPTION, f"isolation={isolation!r} is neither 'range' nor 'message'.")
-    if not 1 <= concurrency <= MAX_CONCURRENCY:
-        raise UsageError(BAD_OPTION, f"concurrency={concurrency} is not from 1 to 1000.")
     return Consumer(
         topic=topic,
         group=group,
         codec=codec,
         injection=injection,
-        policy=retry or RetryPolicy(),
-        lease=seconds.total_seconds(),
-        isolation=isolation or _default_isolation(engines, injection),
-        treat=treat or {},
-        log_successes=log_successes,
-        concurrency=concurrency,
+        policy=options.get("retry") or RetryPolicy(),
+        lease=as_delay(options.get("lease", DEFAULT_LEASE)).total_seconds(),
+        isolation=options.get("isolation") or _default_isolation(engines, injection),
+        treat=options.get("treat") or {},
+        log_successes=options.get("log_successes", False),
+        concurrency=options.get("concurrency", 1),
         retention=retention,
     )
+
+
+def _check(options: ConsumerOptions) -> None:
+    if unknown := sorted(set(options) - ConsumerOptions.__optional_keys__):
+        raise UsageError(BAD_OPTION, f"There is no option {unknown[0]!r}.")
+    check_treat(options.get("treat") or {})
+    lease = options.get("lease", DEFAULT_LEASE)
+    if as_delay(lease) < MIN_LEASE:
+        raise UsageError(BAD_OPTION, f"lease={lease} is shorter than {MIN_LEASE}.")
+    isolation = options.get("isolation")
+    if isolation not in (None, "range", "message"):
+        raise UsageError(BAD_OPTION, f"isolation={isolation!r} is neither 'range' nor 'message'.")
+    if not 1 <= options.get("concurrency", 1) <= MAX_CONCURRENCY:
+        raise UsageError(BAD_OPTION, f"concurrency is not from 1 to {MAX_CONCURRENCY}.")
 
 
 def _default_isolation(engines: Engines, injection: Injection) -> Isolation:

@@ -19,7 +19,15 @@ from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.injection import refuse_awaitable
 from vulkan_orm.consumers.leases import LeaseKeeper
 from vulkan_orm.consumers.shutdown import Stop
-from vulkan_orm.consumers.steps import Attend, Invoke, Rest, Step, Steps, Transact
+from vulkan_orm.consumers.steps import (
+    Attend,
+    Conversation,
+    Invoke,
+    Rest,
+    Step,
+    Steps,
+    Transact,
+)
 from vulkan_orm.diagnostics import VulkanError
 from vulkan_orm.service.engines import Engines
 from vulkan_orm.service.repository import DeliveryRepository
@@ -45,19 +53,13 @@ def worker(engines: Engines, stop: Stop) -> Iterator[Worker]:
 
 def drive(steps: Steps[T], engines: Engines, stop: Stop) -> T:
     """Runs a protocol to its end in this thread."""
-    answer: Any = None
-    failure: BaseException | None = None
-    while True:
+    talk = Conversation(steps)
+    while (step := talk.next()) is not None:
         try:
-            step = steps.throw(failure) if failure is not None else steps.send(answer)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        answer = failure = None
-        try:
-            answer = _perform(step, engines, stop)
+            talk.answer = _perform(step, engines, stop)
         except BaseException as error:
-            failure = error
+            talk.failure = error
+    return talk.result
 
 
 def _perform(step: Step, engines: Engines, stop: Stop) -> Any:

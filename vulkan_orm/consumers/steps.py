@@ -6,7 +6,7 @@ answers them with plain calls, the other with awaits.
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from vulkan_orm.service.repository import DeliveryRepository
 
@@ -54,3 +54,24 @@ def transact(work: Callable[[DeliveryRepository], T]) -> Steps[T]:
 def attend(work: Callable[[], T]) -> Steps[T]:
     answer: T = yield Attend(work)
     return answer
+
+
+class Conversation(Generic[T]):
+    """A protocol being driven: its next step, and the answer or failure it gets for it."""
+
+    result: T
+
+    def __init__(self, steps: Steps[T]) -> None:
+        self._steps = steps
+        self.answer: Any = None
+        self.failure: BaseException | None = None
+
+    def next(self) -> Step | None:
+        """The next step; None at the end, when there is a result."""
+        answer, failure = self.answer, self.failure
+        self.answer = self.failure = None
+        try:
+            return self._steps.throw(failure) if failure is not None else self._steps.send(answer)
+        except StopIteration as end:
+            self.result = end.value
+            return None

@@ -100,10 +100,15 @@ class RangeWork:
             reports,
             self.consumer.policy,
             progress=self._progress(rest),
-            running=rest[0].message_id if rest and self.claimed.careful else None,
+            running=self._next(rest) if self.claimed.careful else None,
             lease=self.consumer.lease,
             log_successes=self.consumer.log_successes,
         )
+
+    def _next(self, rest: Sequence[Delivery]) -> int | None:
+        """The message that runs next; one that is only put off cannot kill its worker."""
+        runs = rest and rest[0].deferred_until is None
+        return rest[0].message_id if runs else None
 
     def _progress(self, rest: Sequence[Delivery]) -> int:
         """Up to before the next message; gaps in the log belong to what is done."""

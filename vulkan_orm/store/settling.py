@@ -203,7 +203,7 @@ def range_progress(range_id: int, owner: str) -> Rows:
 
 
 def range_of(dialect: Dialect, group_id: int, message_id: int, owner: str) -> Rows:
-    """The range in which an owner holds a message not yet done, locked until the outcome commits."""
+    """The range in which an owner has a message still to do, locked until the outcome commits."""
     statement = select(RangeClaim.id).where(
         RangeClaim.group_id == group_id,
         RangeClaim.owner == owner,
