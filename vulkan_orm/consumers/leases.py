@@ -1,6 +1,7 @@
 """Keeping the leases of what runs, from a thread that no handler can hold up."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -42,6 +43,7 @@ class LeaseKeeper:
         self._leases: dict[str, Lease] = {}
         self._changed = threading.Condition()
         self._closed = False
+        self._wakes_at = math.inf
         self._thread: threading.Thread | None = None
 
     def hold(self, owner: str, seconds: float, taken: float) -> Lease:
@@ -54,7 +56,7 @@ class LeaseKeeper:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="vulkan-leases", daemon=True)
                 self._thread.start()
-            elif len(self._leases) == 1:
+            elif lease.renew_at < self._wakes_at:
                 self._changed.notify()
         return lease
 
@@ -78,8 +80,9 @@ class LeaseKeeper:
                 now = time.monotonic()
                 due = [lease for lease in self._leases.values() if lease.renew_at <= now]
                 if not due:
-                    nearest = min((each.renew_at for each in self._leases.values()), default=None)
-                    self._changed.wait(None if nearest is None else nearest - now)
+                    times = (each.renew_at for each in self._leases.values())
+                    self._wakes_at = min(times, default=math.inf)
+                    self._changed.wait(self._wakes_at - now if self._leases else None)
                     continue
             self._renew(due)
 

@@ -8,6 +8,7 @@ from vulkan_orm.core.budget import Counters
 from vulkan_orm.core.outcomes import Outcome
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import UNKNOWN_GROUP, UNKNOWN_TOPIC, UsageError
+from vulkan_orm.models import ExceptionQueue
 from vulkan_orm.service.database import Database, database_of, ids, run
 from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group
 from vulkan_orm.service.settlement import Settlement
@@ -139,8 +140,8 @@ class Claims(Settlement):
             statement = claiming.claim_due(
                 dialect, group.id, policy, owner, lease, careful=careful, limit=most, due=due
             )
-            if ids(run(self.session, statement)):
-                return self._claimed(group, owner)
+            if got := ids(run(self.session, statement)):
+                return self._claimed(group, owner, got)
         return []
 
     def _bury(self, group: Group, policy: RetryPolicy, due: datetime | None) -> None:
@@ -161,11 +162,14 @@ class Claims(Settlement):
         statement = claiming.claim_held(
             dialect, group.id, owner, lease, message_ids=message_ids, limit=limit
         )
-        return self._claimed(group, owner) if ids(run(self.session, statement)) else []
+        got = ids(run(self.session, statement))
+        return self._claimed(group, owner, got) if got else []
 
-    def _claimed(self, group: Group, owner: str) -> Sequence[Delivery]:
+    def _claimed(self, group: Group, owner: str, got: Sequence[int]) -> Sequence[Delivery]:
         dialect = database_of(self.session).dialect
-        rows = run(self.session, claiming.claimed(dialect, group.id, owner)).all()
+        # By their ids as well, since no index would find an owner's rows among all that wait.
+        mine = claiming.claimed(dialect, group.id, owner).where(ExceptionQueue.message_id.in_(got))
+        rows = run(self.session, mine).all()
         return [_retry(group, owner, row) for row in rows]
 
     def log_end(self, topic_id: int) -> int:

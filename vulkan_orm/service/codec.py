@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -44,7 +44,11 @@ class Codec(Generic[T]):
         try:
             valid = self._adapter.validate_python(value)
             document = self._adapter.dump_python(valid, mode="json", warnings="error")
-        except (ValidationError, PydanticSerializationError, RecursionError, ValueError) as error:
+        except PydanticSerializationError as error:
+            raise PayloadError(
+                UNSERIALISABLE, f"{self._unknown(valid)} is unusable: {error}"
+            ) from error
+        except (ValidationError, RecursionError, ValueError) as error:
             raise PayloadError(
                 UNSERIALISABLE, f"The payload is unusable: {_place(error)}"
             ) from error
@@ -53,6 +57,10 @@ class Codec(Generic[T]):
                 UNSERIALISABLE, f"The payload could not be read: {type(error).__name__}."
             ) from error
         text = to_json(document, "payload")
+        if "null" in text:
+            # Where a type says nothing, pydantic writes null for NaN and infinities.
+            for path, each in _members(self._adapter.dump_python(valid), "payload"):
+                _refuse_infinite(each, path)
         size = len(text.encode())
         if size > self._max_bytes:
             raise PayloadError(
@@ -61,6 +69,16 @@ class Codec(Generic[T]):
                 size=size,
             )
         return text
+
+    def _unknown(self, valid: T) -> str:
+        """Where a value is that pydantic cannot serialise, as far as it can be told."""
+        unknown = object()
+        try:
+            known = self._adapter.dump_python(valid, fallback=lambda _: unknown, warnings="none")
+        except Exception:
+            return "The payload"
+        found = (path for path, each in _members(known, "payload") if each is unknown)
+        return _shown(next(found, "The payload"))
 
     def decode(self, text: str) -> T:
         """:raises DecodeError: VK0022, naming the field."""
@@ -104,8 +122,8 @@ def _refuse_unstorable(value: Any, path: str, depth: int = 0) -> None:
         raise PayloadError(UNSERIALISABLE, f"{path[:80]}… is nested too deeply.", path=path)
     if isinstance(value, str):
         _refuse_text(value, path)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise PayloadError(UNSERIALISABLE, f"{path} is {value}, which JSON cannot hold.", path=path)
+    elif isinstance(value, float):
+        _refuse_infinite(value, path)
     elif isinstance(value, dict):
         for key, member in value.items():
             _refuse_unstorable(key, f"{path} key {key!r}", depth + 1)
@@ -113,6 +131,24 @@ def _refuse_unstorable(value: Any, path: str, depth: int = 0) -> None:
     elif isinstance(value, list | tuple):
         for index, member in enumerate(value):
             _refuse_unstorable(member, f"{path}[{index}]", depth + 1)
+
+
+def _refuse_infinite(value: object, path: str) -> None:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PayloadError(
+            UNSERIALISABLE, f"{_shown(path)} is {value}, which JSON cannot hold.", path=path
+        )
+
+
+def _members(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """A value and everything in it, each with its path."""
+    yield path, value
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from _members(member, f"{path}.{key}")
+    elif isinstance(value, list | tuple | set | frozenset):
+        for index, member in enumerate(value):
+            yield from _members(member, f"{path}[{index}]")
 
 
 def _refuse_text(value: str, path: str) -> None:

@@ -1,9 +1,11 @@
 """Where an outcome becomes state. Nothing else changes a delivery that ran."""
 
+import logging
 import random
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from vulkan_orm.core.budget import Counters, Limits
@@ -27,6 +29,8 @@ from vulkan_orm.service.database import Database, database_of, ids, run
 from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group, Report
 from vulkan_orm.store import recovering, settling
 from vulkan_orm.store.dialects import Dialect
+
+logger = logging.getLogger("vulkan_orm.recovery")
 
 _BATCH = 100
 WORKER_LOST_TEXT = ErrorText(
@@ -141,9 +145,20 @@ class Settlement:
         """
         database = database_of(self.session)
         rows = run(self.session, recovering.expired_runs(database.dialect, _BATCH)).all()
-        if rows:
-            self.apply_outcomes([_lost(row) for row in rows], _NO_POLICY)
-        return len(rows)
+        return self._take_back([_lost(row) for row in rows]) if rows else 0
+
+    def _take_back(self, reports: Sequence[Report]) -> int:
+        # One row that cannot be written must not keep the others, each of which is tried alone.
+        try:
+            with self.session.begin_nested():
+                self.apply_outcomes(reports, _NO_POLICY)
+        except (DBAPIError, StaleClaim):
+            if len(reports) > 1:
+                return sum(self._take_back([report]) for report in reports)
+            message_id = reports[0].delivery.message_id
+            logger.exception("The lost run of message %s cannot be taken back.", message_id)
+            return 0
+        return len(reports)
 
     def _blame(self, claimed: ClaimedRange, message_id: int, lease: float) -> ClaimedRange:
         """A message of a careful range that killed its worker gets a row, and the range goes on."""

@@ -1,5 +1,6 @@
 """The transaction in which handlers run: a savepoint a message, opened by its first use."""
 
+import re
 from typing import Any
 
 from sqlalchemy import Connection, event
@@ -8,6 +9,13 @@ from sqlalchemy.orm import Session, SessionTransaction
 from vulkan_orm.diagnostics import SESSION_LEFT_FAILED, TRANSACTION_ENDED, HandlerError
 from vulkan_orm.service.repository import DeliveryRepository
 from vulkan_orm.store.dialects import Dialect
+
+
+_ENDING = re.compile(
+    r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*"
+    r"(?:COMMIT|END|ABORT|PREPARE\s+TRANSACTION|ROLLBACK(?!(?:\s+(?:WORK|TRANSACTION))?\s+TO\b))\b",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 class TransactionLost(Exception):
@@ -78,8 +86,14 @@ class UnitOfWork:
         if not transaction.nested:
             self._connection = connection
             self._dialect.begin_write(connection)
+            event.listen(connection, "before_cursor_execute", self._refuse_ending)
         else:
             self.savepoints += 1
+
+    def _refuse_ending(self, _: Any, __: Any, statement: str, *___: Any) -> None:
+        # A COMMIT in SQL would keep what neighbours wrote, and they would write it again.
+        if self.session.vulkan_guarded and _ENDING.match(statement):
+            raise HandlerError(TRANSACTION_ENDED, f"The handler executed {statement[:80]!r}.")
 
     @property
     def untouched(self) -> bool:

@@ -1,0 +1,66 @@
+"""Figures beside the bare driver's floor, all in one run on one PostgreSQL.
+
+It makes a database of its own and drops it. Only ratios within one run mean anything.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import make_url
+
+from tests.bench.delivering import Delivering
+from tests.bench.measuring import measure
+from tests.bench.publishing import Publishing
+from tests.bench.report import circumstances, document, table
+from tests.bench.retrying import Retrying
+from tests.bench.setting import Setting
+from tests.databases import POSTGRESQL_VARIABLE, Cluster, postgresql_url
+
+KINDS = (Publishing, Delivering, Retrying)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    asked = _parser().parse_args(arguments)
+    url = make_url(asked.database) if asked.database else postgresql_url()
+    cluster = Cluster(url.set(drivername="postgresql+psycopg"))
+    with cluster.database() as database, closing(Setting(database)) as setting:
+        facts = circumstances(setting)
+        print("; ".join(f"{name} {value}" for name, value in facts.items()), "\n", flush=True)
+        comparisons = [each for kind in KINDS for each in kind(setting).comparisons()]
+        results = [
+            measure(each, rounds=asked.rounds, messages=asked.messages)
+            for each in comparisons
+            if asked.only in each.title
+        ]
+        print("\n".join(table(results)))
+    if asked.json:
+        text = json.dumps(document(facts, results), indent=2)
+        asked.json.write_text(f"{text}\n", encoding="utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--rounds", type=_positive, default=3)
+    parser.add_argument(
+        "--messages", type=_positive, default=5000, help="of slow work; quick work does more"
+    )
+    parser.add_argument(
+        "--database", metavar="URL", help=f"the server (else {POSTGRESQL_VARIABLE}, else local)"
+    )
+    parser.add_argument("--only", default="", help="comparisons whose title holds this")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also as JSON")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than one")
+    return number
+
+
+if __name__ == "__main__":
+    main()

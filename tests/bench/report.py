@@ -1,0 +1,62 @@
+"""What was measured, for people and for programs."""
+
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from tests.bench.measuring import Figure, Result
+from tests.bench.setting import Setting
+
+PACKAGES = ("vulkan-orm", "sqlalchemy", "psycopg", "pydantic")
+SETTINGS = ("server_version", "fsync", "synchronous_commit")
+
+
+def circumstances(setting: Setting) -> dict[str, str]:
+    """When, where and with what: figures of another machine do not compare."""
+    facts = {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "python": platform.python_version(),
+    }
+    facts |= {name: version(name) for name in PACKAGES}
+    for name in SETTINGS:
+        row = setting.bare.execute("SELECT current_setting(%s)", [name]).fetchone()
+        facts[f"postgresql {name}"] = str(row[0]) if row else ""
+    setting.bare.commit()
+    return facts
+
+
+def table(results: Sequence[Result]) -> Iterator[str]:
+    """Markdown: each floor with the share of it that ours reaches."""
+    yield "| way | a second, median [range] | ours / this |"
+    yield "|---|---|---|"
+    for result in results:
+        yield f"| **{result.title}** ({result.count:,} {result.unit}) | | |"
+        for floor in result.floors:
+            yield f"| {floor.way} | {_span(floor)} | {result.ours.share_of(floor):.2f} |"
+        yield f"| {result.ours.way} | **{_span(result.ours)}** | |"
+
+
+def _span(figure: Figure) -> str:
+    return f"{figure.median:,.0f} [{min(figure.rates):,.0f}-{max(figure.rates):,.0f}]"
+
+
+def document(facts: Mapping[str, str], results: Sequence[Result]) -> dict[str, Any]:
+    return {"circumstances": dict(facts), "results": [_described(result) for result in results]}
+
+
+def _described(result: Result) -> dict[str, Any]:
+    floors = [
+        {"way": floor.way, "rates": floor.rates, "share": result.ours.share_of(floor)}
+        for floor in result.floors
+    ]
+    return {
+        "title": result.title,
+        "unit": result.unit,
+        "count": result.count,
+        "ours": {"way": result.ours.way, "rates": result.ours.rates},
+        "floors": floors,
+    }

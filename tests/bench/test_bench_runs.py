@@ -1,0 +1,22 @@
+"""The benchmark itself cannot rot: it runs, with numbers too small to mean anything."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.bench.__main__ import main
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_benchmark_prints_every_comparison(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "figures.json"
+    main(["--rounds", "1", "--messages", "3", "--json", str(file)])
+    printed = capsys.readouterr().out
+    results = json.loads(file.read_text(encoding="utf-8"))["results"]
+    assert len(results) == 6
+    for result in results:
+        assert result["title"] in printed
+        assert all(floor["share"] > 0 for floor in result["floors"])
