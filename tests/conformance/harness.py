@@ -123,6 +123,10 @@ class App(ABC):
     def drain(self) -> Counter[str]: ...
 
     @abstractmethod
+    def run(self) -> None:
+        """Works until a handler of the test calls `vulkan.stop()`."""
+
+    @abstractmethod
     def deliver(
         self, message_ids: Sequence[int] | None = None, *, topic: str = TOPIC, group: str = GROUP
     ) -> Counter[str]: ...
@@ -288,6 +292,9 @@ class SyncApp(App):
     def drain(self) -> Counter[str]:
         return _texts(self.vulkan.drain())
 
+    def run(self) -> None:
+        self.vulkan.run()
+
     def deliver(
         self, message_ids: Sequence[int] | None = None, *, topic: str = TOPIC, group: str = GROUP
     ) -> Counter[str]:
@@ -402,6 +409,9 @@ class AsyncApp(App):
 
     def drain(self) -> Counter[str]:
         return _texts(self._loop.run(self.vulkan.adrain()))
+
+    def run(self) -> None:
+        self._loop.run(self.vulkan.arun())
 
     def deliver(
         self, message_ids: Sequence[int] | None = None, *, topic: str = TOPIC, group: str = GROUP

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -21,7 +21,6 @@ from vulkan_orm.consumers.shutdown import Stop
 from vulkan_orm.service.repository import DeliveryRepository
 from vulkan_orm.service.unit_of_work import UnitOfWork
 from vulkan_orm.store import clock
-
 
 BINDS: dict[str, Callable[[str], Any]] = {
     "own": str,
@@ -51,7 +50,7 @@ class Handlers:
 
     async def async_session(self, job: Job, session: AsyncSession, meta: MessageMeta) -> None:
         self._begin(job, meta)
-        while self._hangs(job):
+        while self._hangs(job):  # noqa: ASYNC110 (a file is the only event between processes)
             await asyncio.sleep(0.01)
         await session.execute(WRITE, {"n": job.n})
         self._end(job)
@@ -106,13 +105,13 @@ def die_once(folder: Path, where: str) -> None:
         return taken
 
     if where == "recovery":
-        DeliveryRepository.recover = in_recovery  # type: ignore[method-assign]
+        setattr(DeliveryRepository, "recover", in_recovery)  # noqa: B010
     else:
         places: dict[str, Callable[[UnitOfWork], None]] = {
             "before commit": before_commit,
             "after commit": after_commit,
         }
-        UnitOfWork.commit = places[where]  # type: ignore[method-assign]
+        setattr(UnitOfWork, "commit", places[where])  # noqa: B010
 
 
 def note_stops(folder: Path) -> None:
@@ -139,11 +138,13 @@ def main(errand: Errand, said: Path) -> None:
     handlers = Handlers(errand.folder)
     name = f"async_{errand.handler}" if is_async and errand.handler == "session" else errand.handler
     handler: Callable[..., Any] = getattr(handlers, name)
+    # Left out where nothing is said, so that the worker has its own default.
+    isolation: dict[str, Any] = {"isolation": errand.isolation} if errand.isolation else {}
     vulkan.topic(TOPIC, Job).consumer(
         group=GROUP,
         retry=RetryPolicy(max_retries=errand.max_retries, backoff_base=timedelta(0)),
         lease=timedelta(seconds=errand.lease),
-        isolation=cast("Literal['range', 'message'] | None", errand.isolation),
+        **isolation,
     )(handler)
     grace = timedelta(seconds=errand.grace)
     if is_async:

@@ -235,7 +235,7 @@ def test_an_open_publisher_of_another_topic_holds_nobody_back(
 ) -> None:
     """R33: the fence stalls on nobody but who published to this topic."""
     other = site.vulkan().topic("other", Job)
-    first, second, _ = publishers
+    _, second, _ = publishers
     with Session(site.engine) as session:
         other.publish(session, Job(n=0))
         found = second.publish(2)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import partial
 
 import pytest
 
@@ -36,7 +37,7 @@ def test_a_message_that_kills_its_worker_ends_dead_and_its_range_is_charged_noth
     assert row.last_error is not None
     assert "worker lost" in row.last_error
     assert row.payload is not None
-    assert site.outcomes() == {POISON: ["killed"] * 3}
+    assert site.outcomes() == {POISON: ["killed"] * 3 + ["dead"]}
     assert site.ranges() == []
 
 
@@ -53,7 +54,7 @@ def test_a_message_that_kills_its_worker_is_charged_alone_among_retries_claimed_
     # One failure, one loss among others that nobody is charged for, two kills.
     assert (row.state, row.attempts, row.delays, row.interruptions) == ("dead", 4, 1, 1)
     outcomes = site.outcomes()
-    assert outcomes.pop(poison) == ["exception", "interrupted", "killed", "killed"]
+    assert outcomes.pop(poison) == ["exception", "interrupted", "killed", "killed", "dead"]
     assert sorted(outcomes) == all_but(100, poison)
     uncharged = (["exception", "succeeded"], ["exception", "interrupted", "succeeded"])
     assert all(each in uncharged for each in outcomes.values())
@@ -127,6 +128,28 @@ def test_a_stop_in_mid_range_ends_what_runs_and_hands_the_rest_back_uncharged(
     assert site.effects() == all_but(50)
     assert crew.runs() == all_but(50)
     assert site.log() == []
+
+
+def test_a_stop_among_retries_gives_those_that_did_not_start_back_uncharged(
+    site: Site, crew: Crew
+) -> None:
+    """C40, R15: the third of ten retries runs when SIGTERM comes."""
+    kinds = ["fail-then-hang" if n == 3 else "fail-then-work" for n in range(1, 11)]
+    site.publish(*(Job(n=n, kind=kind) for n, kind in enumerate(kinds, 1)))
+    worker = crew.start(mode="run", max_retries=1)
+    wait_until(lambda: crew.runs().count(3) == 2)
+    worker.terminate()
+    wait_until(crew.asked)
+    crew.release()
+    assert end(worker) == 0
+    rest = site.queue()
+    assert {(row.state, row.spent, row.careful) for row in rest} == {("ready", 1, False)}
+    assert len(rest) == 10 - len(site.effects())
+    assert 3 in site.effects()
+    assert end(crew.start(max_retries=1)) == 0
+    assert site.effects() == all_but(10)
+    assert crew.runs().count(10) == 2
+    assert site.queue() == []
 
 
 def test_a_second_signal_stops_at_once_and_loses_nothing(site: Site, crew: Crew) -> None:
@@ -208,7 +231,7 @@ def _roll_out(site: Site, crew: Crew, path: str) -> None:
     first = 0 if path == "range" else 1
     for rollout in range(1, 6):
         worker = crew.start(mode="run", grace=0.1, max_retries=1)
-        wait_until(lambda started=rollout + first: len(crew.runs()) >= started)
+        wait_until(partial(_has_run, crew, rollout + first))
         worker.terminate()
         assert end(worker) == 0
     for row in site.queue():
@@ -218,6 +241,10 @@ def _roll_out(site: Site, crew: Crew, path: str) -> None:
     assert site.effects() == [1]
     assert site.queue() == []
     assert "killed" not in site.outcomes().get(1, [])
+
+
+def _has_run(crew: Crew, times: int) -> bool:
+    return len(crew.runs()) >= times
 
 
 @pytest.mark.parametrize("path", ["range", "retry"])

@@ -3,16 +3,20 @@
 import itertools
 import os
 import socket
+import time
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from vulkan_orm.consumers.gate import Gate
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.leases import LeaseKeeper
 from vulkan_orm.consumers.running import Runner, Tally
 from vulkan_orm.consumers.shutdown import Stop
-from vulkan_orm.consumers.steps import Steps
+from vulkan_orm.consumers.steps import Rest, Steps
 from vulkan_orm.consumers.work import Work
 from vulkan_orm.service.engines import Engines
+
+GATE_PAUSE = 0.02
 
 
 def _worker_name() -> str:
@@ -28,6 +32,7 @@ class Worker:
     stop: Stop
     keeper: LeaseKeeper
     name: str = field(default_factory=_worker_name)
+    gate: Gate = field(default_factory=Gate)
     #: The work in hand by its owner, so that a stop can give back what a thread does not.
     at_work: dict[str, Work] = field(default_factory=dict)
     _claims: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -40,8 +45,21 @@ class Worker:
         """Runs claimed work under its lease, which has run since ``taken`` (monotonic)."""
         lease = self.keeper.hold(work.owner, consumer.lease, taken)
         self.at_work[work.owner] = work
+        entered = False
         try:
+            entered = yield from self._enter(work, patience=consumer.lease)
             return (yield from Runner(consumer, self.engines, self.stop, work, lease).run())
         finally:
+            self.gate.leave(work.owner, entered=entered, alone=work.careful)
             self.at_work.pop(work.owner, None)
             self.keeper.drop(lease)
+
+    def _enter(self, work: Work, *, patience: float) -> Steps[bool]:
+        """Waits until the work may run beside what runs here; False where a stop came first."""
+        began = time.monotonic()
+        while not self.stop.asked:
+            insist = time.monotonic() - began > patience
+            if self.gate.enter(work.owner, alone=work.careful, insist=insist):
+                return True
+            yield Rest(GATE_PAUSE)
+        return False

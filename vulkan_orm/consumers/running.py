@@ -4,6 +4,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -28,7 +29,13 @@ from vulkan_orm.core.outcomes import (
 )
 from vulkan_orm.core.pace import RANGE_TARGET
 from vulkan_orm.core.texts import describe
-from vulkan_orm.diagnostics import MESSAGE_PRUNED, DecodeError, HandlerError, StaleClaim
+from vulkan_orm.diagnostics import (
+    MESSAGE_PRUNED,
+    DecodeError,
+    HandlerError,
+    StaleClaim,
+    VulkanError,
+)
 from vulkan_orm.service.deliveries import Delivery, Report
 from vulkan_orm.service.engines import Engines
 from vulkan_orm.service.unit_of_work import TransactionLost, UnitOfWork
@@ -57,32 +64,67 @@ class Runner:
         self._engines = engines
         self._stop = stop
         self._lease = lease
+        self._began = time.monotonic()
 
     def run(self) -> Steps[Tally]:
-        """Runs until the work is done, its lease is lost, or a stop is asked for.
+        """Runs until the work is done, has taken its time, is lost, or a stop is asked for.
+
+        What has not run by then is given back at no charge.
 
         :raises StaleClaim: when the claim is somebody else's by now; its effects are undone.
         """
-        yield from transact(self._work.begin)
         try:
-            while self._work.together and self._unfinished:
+            yield from transact(self._work.begin)
+            yield from self._run_all()
+        except StaleClaim:
+            raise
+        except Exception:
+            # Whatever it was, the rest should not have to wait for its lease to end.
+            yield from self._give_back()
+            raise
+        if self._work.rest:
+            yield from self._give_back()
+        return self.tally
+
+    def _run_all(self) -> Steps[None]:
+        try:
+            while self._work.together and (yield from self._ready()):
                 yield from self._shared_transaction()
         except _RunApart as apart:
             # Run again uncharged: what the lost transaction held has not happened.
             logger.warning("%s: %s; now one by one.", self._consumer.name, apart)
-        while self._unfinished:
+        while (yield from self._ready()):
             yield from self._alone(self._work.rest[0])
-        if self._work.rest and self._stop.asked:
+
+    def _give_back(self) -> Steps[None]:
+        try:
             yield from transact(lambda repository: self._work.hand_back(repository, []))
-        return self.tally
+        except (VulkanError, DBAPIError) as error:
+            logger.warning("%s could not be given back: %s", self._work.owner, error)
 
     @property
     def _may_start(self) -> bool:
         return not self._stop.asked and self._lease.good
 
     @property
-    def _unfinished(self) -> bool:
-        return bool(self._work.rest) and self._may_start
+    def _took_its_time(self) -> bool:
+        return self._work.divisible and time.monotonic() - self._began > RANGE_TARGET
+
+    def _ready(self) -> Steps[bool]:
+        """Whether there is a next one that may start; asks the claim where its renewal is late.
+
+        It is where a handler held the lock that the renewal needs.
+        """
+        lease = self._lease
+        if self._stop.asked or not self._work.rest or self._took_its_time:
+            return False
+        if not (lease.good or lease.lost):
+            taken = time.monotonic()
+            if (
+                yield from transact(lambda repository: repository.renew(lease.owner, lease.seconds))
+            ):
+                lease.good_until = taken + lease.seconds
+        return lease.good
 
     def _shared_transaction(self) -> Steps[None]:
         if self._consumer.injection.session is None:
@@ -132,7 +174,7 @@ class Runner:
         try:
             return (yield from self._run(delivery, unit, alone=True))
         except TransactionLost as lost:
-            return Report(delivery, classify(lost.__cause__ or lost, self._consumer.treat))
+            return Report(delivery, self._meaning(lost.__cause__ or lost))
 
     def _commit_alone(
         self, unit: UnitOfWork, report: Report
@@ -142,9 +184,10 @@ class Runner:
         except StaleClaim:
             raise
         except Exception as error:
+            if isinstance(error, DBAPIError) and self._engines.dialect.is_contention(error):
+                raise
             # The culprit is known here: the refusal is its own failed run.
-            outcome = classify(error, self._consumer.treat)
-            return Report(report.delivery, outcome, report.duration, report.age), None
+            return replace(report, outcome=self._meaning(error)), None
 
     def _commit(self, unit: UnitOfWork, reports: Sequence[Report]) -> Steps[list[Verdict]]:
         verdicts: list[Verdict] = []
@@ -181,8 +224,7 @@ class Runner:
             return Report(delivery, Deferred(delivery.deferred_until))
         began = time.monotonic()
         outcome = yield from self._outcome(delivery, unit, alone=alone)
-        duration = time.monotonic() - began
-        return Report(delivery, outcome, duration, duration)
+        return Report(delivery, outcome, time.monotonic() - began, began)
 
     def _outcome(
         self, delivery: Delivery, unit: UnitOfWork | None, *, alone: bool
@@ -200,6 +242,8 @@ class Runner:
             raised = yield Invoke(
                 lambda: consumer.injection.call(payload, None, meta), consumer.injection.is_async
             )
+            if isinstance(raised, KeyboardInterrupt):
+                self._stop.interrupt()
         else:
             unit.begin_message(alone=alone)
             raised = yield from self._in_savepoint(unit, payload, meta)
@@ -214,6 +258,10 @@ class Runner:
             lambda: injection.call(payload, session, meta), injection.is_async
         )
         unit.take_back()
+        if unit.contention is not None:
+            raise unit.contention
+        if isinstance(raised, KeyboardInterrupt):
+            self._stop.interrupt()
         try:
             yield from _tidy(unit, unit.keep_message if raised is None else unit.drop_message)
         except TransactionLost as lost:
@@ -227,9 +275,6 @@ class Runner:
             return Succeeded()
         if isinstance(raised, RunCancelled):
             return Interrupted(STOPPED)
-        if isinstance(raised, KeyboardInterrupt):
-            self._stop.interrupted = True
-            self._stop.ask()
         outcome = classify(raised, self._consumer.treat)
         if isinstance(outcome, Delayed):
             self._warn_of_retention(outcome)

@@ -34,6 +34,11 @@ class Stop:
         for listener in self._listeners:
             listener()
 
+    def interrupt(self) -> None:
+        """Asks because a handler was interrupted from the keyboard."""
+        self.interrupted = True
+        self.ask()
+
     def on_ask(self, listener: Callable[[], None]) -> None:
         """Calls back at each request, from whatever thread makes it."""
         self._listeners.append(listener)

@@ -22,8 +22,18 @@ class Work(Protocol):
     def owner(self) -> str: ...
 
     @property
+    def careful(self) -> bool:
+        """Whether one of them may have killed a worker, so that it must run alone."""
+        ...
+
+    @property
     def together(self) -> bool:
         """Whether the deliveries may share a transaction."""
+        ...
+
+    @property
+    def divisible(self) -> bool:
+        """Whether a rest can be given back for others at no charge."""
         ...
 
     def begin(self, repository: DeliveryRepository) -> None:
@@ -61,6 +71,14 @@ class RangeWork:
     @property
     def owner(self) -> str:
         return self.claimed.owner
+
+    @property
+    def careful(self) -> bool:
+        return self.claimed.careful
+
+    @property
+    def divisible(self) -> bool:
+        return True
 
     @property
     def together(self) -> bool:
@@ -122,6 +140,14 @@ class RetryWork:
     owner: str
     rest: Sequence[Delivery]
     consumer: Consumer
+
+    @property
+    def careful(self) -> bool:
+        return any(each.careful for each in self.rest)
+
+    @property
+    def divisible(self) -> bool:
+        return False
 
     @property
     def together(self) -> bool:

@@ -37,10 +37,11 @@ def upgrade(
     literals decide.
 
     :raises MigrationError: when the database is older than ``from_version``, or the package
-        does not know ``to_version``.
+        does not know ``to_version`` or what the database has.
     """
     _check_known(to_version)
     current = _current(op, schema, offline=from_version)
+    _check_not_newer(current)
     if current < from_version:
         raise MigrationError(
             f"This revision upgrades vulkan_orm's schema from version {from_version}, but the "
@@ -75,6 +76,14 @@ def _check_known(version: int) -> None:
     if version > LATEST:
         raise MigrationError(
             f"This revision wants vulkan_orm's schema version {version}; the installed package "
+            f"knows only {LATEST}. Upgrade the package."
+        )
+
+
+def _check_not_newer(current: int) -> None:
+    if current > LATEST:
+        raise MigrationError(
+            f"The database has vulkan_orm's schema version {current}; the installed package "
             f"knows only {LATEST}. Upgrade the package."
         )
 

@@ -60,7 +60,7 @@ class Claims(Settlement):
         database = database_of(self.session)
         left = run(self.session, claiming.waiting_range(database.dialect, group.id)).one_or_none()
         if left is not None:
-            taken = self._take_over(database, group, left, owner, lease)
+            taken = self._take_over(database, group, left, owner, lease, limit)
             if taken.progress < taken.last:
                 return taken
         position = run(self.session, claiming.position(database.dialect, group.id)).scalar_one()
@@ -102,21 +102,35 @@ class Claims(Settlement):
         return rows
 
     def _take_over(
-        self, database: Database, group: Group, left: Any, owner: str, lease: float
+        self, database: Database, group: Group, left: Any, owner: str, lease: float, limit: int
     ) -> ClaimedRange:
         # An owner means that its lease ended: one of these messages may be what killed it.
         careful = left.careful or left.owner is not None
-        progress = left.progress
-        run(self.session, claiming.take_range(left.id, owner, lease, careful=careful))
         log = claiming.log(
-            database.dialect, group.topic_id, after=progress, upto=left.last, limit=None
-        )
+            database.dialect, group.topic_id, after=left.progress, upto=left.last,
+            limit=None if careful else limit + 1,
+        )  # fmt: skip
         rows = run(self.session, log).all()
+        if not careful and len(rows) > limit:
+            return self._split(group, left, owner, lease, rows[:limit])
+        run(self.session, claiming.take_range(left.id, owner, lease, careful=careful))
         deliveries = [_first_delivery(group, owner, row) for row in rows]
         claimed = ClaimedRange(
-            group, left.id, owner, left.first, left.last, progress, careful, deliveries
+            group, left.id, owner, left.first, left.last, left.progress, careful, deliveries
         )
         return claimed if left.running is None else self._blame(claimed, left.running, lease)
+
+    def _split(
+        self, group: Group, left: Any, owner: str, lease: float, rows: Sequence[Any]
+    ) -> ClaimedRange:
+        """Takes the beginning of a range that somebody left; the rest waits for others."""
+        first, last = left.progress + 1, rows[-1].id
+        run(self.session, claiming.shorten_range(left.id, last + 1))
+        added = run(self.session, claiming.add_range(group.id, first, last, owner, lease))
+        return ClaimedRange(
+            group, added.scalar_one(), owner, first, last, first - 1, False,
+            [_first_delivery(group, owner, row) for row in rows],
+        )  # fmt: skip
 
     def claim_due(
         self,
@@ -233,4 +247,5 @@ def _retry(group: Group, owner: str, row: Any) -> Delivery:
         max_delays=row.max_delays,
         first=False,
         on_hold=row.on_hold,
+        careful=row.careful or row.on_hold,
     )

@@ -41,17 +41,18 @@ class Delivery:
     max_delays: int | None = None
     first: bool = True
     on_hold: bool = False
+    careful: bool = False
     deferred_until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run came to. Times are seconds: how long it took, and how long ago it began."""
+    """What a run came to. ``began`` is monotonic time, ``duration`` seconds."""
 
     delivery: Delivery
     outcome: AnyOutcome
     duration: float | None = None
-    age: float = 0.0
+    began: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

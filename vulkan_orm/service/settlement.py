@@ -2,6 +2,7 @@
 
 import logging
 import random
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
@@ -95,12 +96,14 @@ class Settlement:
         :param running: the message that runs next, in careful mode.
         :raises StaleClaim: VK0030, when somebody else has the range by now.
         """
+        before = _first_reported(claimed, reports)
         if progress >= claimed.last:
-            statement: Any = settling.finish_range(claimed.id, claimed.owner)
+            statement: Any = settling.finish_range(claimed.id, claimed.owner, before=before)
         else:
             statement = settling.move_range(
-                claimed.id, claimed.owner, progress=progress, running=running, lease=lease
-            )
+                claimed.id, claimed.owner,
+                before=before, progress=progress, running=running, lease=lease,
+            )  # fmt: skip
         self._own(claimed, statement)
         return self.apply_outcomes(reports, policy, log_successes=log_successes)
 
@@ -117,9 +120,13 @@ class Settlement:
 
         :raises StaleClaim: VK0030, when somebody else has the range by now.
         """
-        statement: Any = settling.hand_back_range(claimed.id, claimed.owner, progress=progress)
+        before = _first_reported(claimed, reports)
         if progress >= claimed.last:
-            statement = settling.finish_range(claimed.id, claimed.owner)
+            statement: Any = settling.finish_range(claimed.id, claimed.owner, before=before)
+        else:
+            statement = settling.hand_back_range(
+                claimed.id, claimed.owner, before=before, progress=progress
+            )
         self._own(claimed, statement)
         return self.apply_outcomes(reports, policy, log_successes=log_successes)
 
@@ -244,6 +251,10 @@ class Settlement:
             run(self.session, settling.log_outcomes(database.dialect), {"document": document})
 
 
+def _first_reported(claimed: ClaimedRange, reports: Sequence[Report]) -> int:
+    return min((each.delivery.message_id for each in reports), default=claimed.last + 1)
+
+
 def _decide(report: Report, policy: RetryPolicy) -> Verdict:
     if isinstance(report.outcome, Succeeded):
         return _GONE
@@ -364,7 +375,7 @@ def _log_row(report: Report, verdict: Verdict) -> Row:
         "outcome": verdict.outcome,
         "became": _state(verdict),
         "duration": report.duration,
-        "age": report.age,
+        "age": 0.0 if report.began is None else time.monotonic() - report.began,
         "owner": delivery.owner,
         **_error_columns(error),
     }
@@ -386,4 +397,4 @@ def _lost(row: Any) -> Report:
     )
     alone = row.careful or row.on_hold
     outcome = Killed(WORKER_LOST_TEXT) if alone else Interrupted(WORKER_LOST_TEXT, lost=True)
-    return Report(delivery, outcome, age=row.seconds)
+    return Report(delivery, outcome, began=time.monotonic() - row.seconds)

@@ -4,12 +4,12 @@ import re
 from typing import Any
 
 from sqlalchemy import Connection, event
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, SessionTransaction
 
 from vulkan_orm.diagnostics import SESSION_LEFT_FAILED, TRANSACTION_ENDED, HandlerError
 from vulkan_orm.service.repository import DeliveryRepository
 from vulkan_orm.store.dialects import Dialect
-
 
 _ENDING = re.compile(
     r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*"
@@ -27,28 +27,29 @@ class Guard(Session):
 
     vulkan_guarded = False
 
-    def _refuse(self, call: str) -> None:
+    def refuse_if_guarded(self, call: str) -> None:
+        """:raises HandlerError: VK0031 while a handler has the session."""
         if self.vulkan_guarded:
             raise HandlerError(TRANSACTION_ENDED, f"The handler called session.{call}().")
 
     def commit(self) -> None:
-        self._refuse("commit")
+        self.refuse_if_guarded("commit")
         super().commit()
 
     def rollback(self) -> None:
-        self._refuse("rollback")
+        self.refuse_if_guarded("rollback")
         super().rollback()
 
     def close(self) -> None:
-        self._refuse("close")
+        self.refuse_if_guarded("close")
         super().close()
 
     def reset(self) -> None:
-        self._refuse("reset")
+        self.refuse_if_guarded("reset")
         super().reset()
 
     def invalidate(self) -> None:
-        self._refuse("invalidate")
+        self.refuse_if_guarded("invalidate")
         super().invalidate()
 
 
@@ -75,6 +76,8 @@ class UnitOfWork:
         #: How many savepoints have reached the database.
         self.savepoints = 0
         self._before = 0
+        #: The error by which the database kept the transaction from beginning.
+        self.contention: DBAPIError | None = None
         self._dialect = dialect
         self._connection: Connection | None = None
         self._message: SessionTransaction | None = None
@@ -85,10 +88,23 @@ class UnitOfWork:
     def _began(self, _: Session, transaction: SessionTransaction, connection: Connection) -> None:
         if not transaction.nested:
             self._connection = connection
-            self._dialect.begin_write(connection)
+            try:
+                self._dialect.begin_write(connection)
+            except DBAPIError as error:
+                # No fault of the handler, whose use of the session merely opened the transaction.
+                self.contention = error
+                raise
             event.listen(connection, "before_cursor_execute", self._refuse_ending)
+            event.listen(connection, "commit", self._refuse_commit)
+            event.listen(connection, "rollback", self._refuse_rollback)
         else:
             self.savepoints += 1
+
+    def _refuse_commit(self, _: Connection) -> None:
+        self.session.refuse_if_guarded("connection().commit")
+
+    def _refuse_rollback(self, _: Connection) -> None:
+        self.session.refuse_if_guarded("connection().rollback")
 
     def _refuse_ending(self, _: Any, __: Any, statement: str, *___: Any) -> None:
         # A COMMIT in SQL would keep what neighbours wrote, and they would write it again.
@@ -188,6 +204,10 @@ class UnitOfWork:
         if self.session.get_nested_transaction() is not expected:
             raise HandlerError(
                 SESSION_LEFT_FAILED, "The handler left a nested transaction open or ended ours."
+            )
+        if not expected.is_active:
+            raise HandlerError(
+                SESSION_LEFT_FAILED, "The handler contained a database error, which undid its work."
             )
 
     def _check_connection(self) -> None:

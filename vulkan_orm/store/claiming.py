@@ -78,6 +78,13 @@ def take_range(range_id: int, owner: str, lease: float, *, careful: bool) -> Upd
     )
 
 
+def shorten_range(range_id: int, first: int) -> Update:
+    """Lets a range without owner begin later."""
+    return (
+        update(RangeClaim).where(RangeClaim.id == range_id).values(first=first, progress=first - 1)
+    )
+
+
 def add_range(group_id: int, first: int, last: int, owner: str, lease: float) -> Insert:
     return (
         insert(RangeClaim)

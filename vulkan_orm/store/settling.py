@@ -173,27 +173,32 @@ def log_outcomes(dialect: Dialect) -> Insert:
     return insert(DeliveryLog).from_select(list(values), select(*values.values()))
 
 
-def finish_range(range_id: int, owner: str) -> Delete:
-    return delete(RangeClaim).where(RangeClaim.id == range_id, RangeClaim.owner == owner)
+def finish_range(range_id: int, owner: str, *, before: int) -> Delete:
+    return delete(RangeClaim).where(
+        RangeClaim.id == range_id, RangeClaim.owner == owner, RangeClaim.progress < before
+    )
 
 
 def move_range(
-    range_id: int, owner: str, *, progress: int, running: int | None, lease: float
+    range_id: int, owner: str, *, before: int, progress: int, running: int | None, lease: float
 ) -> Update:
-    """Records how far a range is done, and which message runs next (careful mode)."""
+    """Records how far a range is done, and which message runs next (careful mode).
+
+    ``before`` is the first message reported: what is recorded already is not recorded again.
+    """
     return (
         update(RangeClaim)
-        .where(RangeClaim.id == range_id, RangeClaim.owner == owner)
+        .where(RangeClaim.id == range_id, RangeClaim.owner == owner, RangeClaim.progress < before)
         .values(progress=progress, running=running, lease_until=db_after(lease))
     )
 
 
-def hand_back_range(range_id: int, owner: str, *, progress: int) -> Update:
+def hand_back_range(range_id: int, owner: str, *, before: int, progress: int) -> Update:
     """Leaves the rest of a range to whoever claims next; what is recorded as done stays so."""
     done = case((RangeClaim.progress > progress, RangeClaim.progress), else_=progress)
     return (
         update(RangeClaim)
-        .where(RangeClaim.id == range_id, RangeClaim.owner == owner)
+        .where(RangeClaim.id == range_id, RangeClaim.owner == owner, RangeClaim.progress < before)
         .values(progress=done, running=None, owner=None, lease_until=None)
     )
 
