@@ -17,9 +17,11 @@ from vulkan_orm.consumers.steps import Steps
 from vulkan_orm.core.instants import as_delay
 from vulkan_orm.diagnostics import (
     BAD_SESSION,
+    CONNECTION_SHARED,
     DUPLICATE_NAME,
     UNKNOWN_GROUP,
     WRONG_COLOUR,
+    DatabaseError,
     UsageError,
 )
 from vulkan_orm.models import NAME_LENGTH
@@ -280,6 +282,8 @@ class Vulkan:
     def _workload(self) -> Sequence[Consumer]:
         if not self._consumers:
             raise UsageError(UNKNOWN_GROUP, "There is nothing to run: no consumer is registered.")
+        if not self.engines.shared:
+            raise DatabaseError(CONNECTION_SHARED, "A worker needs connections of its own.")
         return self.consumers
 
     def _deliver(

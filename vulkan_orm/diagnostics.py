@@ -301,6 +301,12 @@ ON_STANDBY = _transient(
     "The server is in recovery, where what has committed cannot be proven.",
     "Point the worker at the primary.",
 )
+CONNECTION_SHARED = _transient(
+    "VK0049",
+    "only one connection",
+    "The database is reached by one connection alone, which somebody else may be using.",
+    "Use a database file and a pool of connections; in memory only drain, with no session open.",
+)
 
 # A handler's voice
 DELIVERY_DELAYED = _transient(

@@ -23,7 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from tests.faults.support import AT_ONCE, GROUP, TOPIC, WRITE, Job, Site, later, wait_until
-from vulkan_orm import Delay, MessageMeta, RetryPolicy, StaleClaim, Vulkan
+from vulkan_orm import Delay, MessageMeta, Outcome, RetryPolicy, StaleClaim, Vulkan
 from vulkan_orm.consumers import leases, running
 from vulkan_orm.consumers.leases import Lease, LeaseKeeper
 from vulkan_orm.consumers.loop import worker as crew_of
@@ -874,11 +874,14 @@ def test_a_sync_handler_beside_a_loop_may_raise_anything(
         if job.n == 1:
             raise error
 
-    async def drain() -> dict[str, int]:
+    async def drain() -> dict[Outcome, int]:
         vulkan = Vulkan(create_async_engine(site.database.async_url))
         vulkan.topic(TOPIC, Job).consumer(group=GROUP, retry=RetryPolicy(max_retries=0))(handle)
         tally = await vulkan.adrain()
         await vulkan.engine.dispose()
         return dict(tally)
 
-    assert asyncio.run(drain()) == {"succeeded": 1, "exception": 1}
+    assert asyncio.run(drain()) == {
+        Outcome.SUCCEEDED: 1,
+        Outcome.EXCEPTION: 1,
+    }

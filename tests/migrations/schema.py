@@ -54,7 +54,7 @@ def defaults(connection: Connection) -> Facts:
     """Where ids come from: PostgreSQL's identities, defaults and sequences, SQLite's DDL."""
     if connection.dialect.name == "sqlite":
         rows = text("SELECT name, sql FROM sqlite_master WHERE sql LIKE '%AUTOINCREMENT%'")
-        return {tuple(row) for row in connection.execute(rows)}
+        return {(row.name, *row.sql.split()) for row in connection.execute(rows)}
     columns = text(
         "SELECT table_name, column_name, identity_generation, column_default"
         " FROM information_schema.columns WHERE table_schema = 'public'"

@@ -11,11 +11,10 @@ from vulkan_orm.models import Base
 
 # SQLite's AUTOINCREMENT, without which ids could be given twice, wants id alone as primary key.
 ON_SQLITE: Facts = {
-    ("vulkan_message", "primary key", "pk_vulkan_message", "id"),
+    ("vulkan_message", "primary key", None, "id"),
     ("vulkan_message", "index", "ix_vulkan_message_topic", "topic_id", "id", 1, "None"),
 }
 IN_MODELS: Facts = {("vulkan_message", "primary key", "pk_vulkan_message", "topic_id", "id")}
-UNNAMED = "primary key", None
 
 
 def named(found: Facts) -> Facts:

@@ -5,7 +5,7 @@ import contextlib
 import contextvars
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
@@ -87,23 +87,19 @@ class AsyncDriver:
                 return None
 
     async def _invoke(self, step: Invoke) -> BaseException | None:
-        task = asyncio.current_task()
-        assert task is not None
+        """Runs a handler in a task of its own: what it does to its task ends with it."""
+        call = _contained(step.call) if step.is_async else _in_thread(partial(invoke, step.call))
+        task = asyncio.ensure_future(call)
         self._running.add(task)
         try:
-            if step.is_async:
-                await step.call()
-            else:
-                return await _in_thread(partial(invoke, step.call))
-        except asyncio.CancelledError as error:
-            # A cancellation that nobody here asked for is a failure like any other.
-            return RunCancelled() if self._cutting else error
-        except BaseException as error:
-            return error
+            await asyncio.wait({task})
         finally:
             self._running.discard(task)
-            await _absorb_cancellations(task)
-        return None
+        error = asyncio.CancelledError() if task.cancelled() else task.result()
+        # A cancellation that nobody here asked for is a failure like any other.
+        if self._cutting and isinstance(error, asyncio.CancelledError):
+            return RunCancelled()
+        return error
 
     async def transact(self, work: Callable[[DeliveryRepository], T]) -> T:
         """Runs work in a transaction of its own; again where the database says contention."""
@@ -159,13 +155,13 @@ async def _in_thread(call: Callable[[], T]) -> T:
     return await asyncio.wrap_future(answer)
 
 
-async def _absorb_cancellations(task: asyncio.Task[Any]) -> None:
-    """Takes the handler's cancellations off the task, which has bookkeeping left to do."""
-    while task.cancelling():
-        task.uncancel()
-        # One that was asked for but not delivered yet would hit the next await.
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)
+async def _contained(call: Callable[[], Awaitable[Any]]) -> BaseException | None:
+    """Awaits a handler; what it raised, or None. Not even SystemExit reaches the loop."""
+    try:
+        await call()
+    except BaseException as error:
+        return error
+    return None
 
 
 async def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace: float) -> None:

@@ -20,6 +20,7 @@ class ExceptionConsumer:
     worker: Worker
     consumer: Consumer
     group: Group
+    size: int = pace.RETRIES
 
     def turn(self, due: datetime | None = None) -> Steps[Tally | None]:
         """Runs one claim; None when nothing was due.
@@ -35,7 +36,7 @@ class ExceptionConsumer:
                 self.group,
                 self.consumer.policy,
                 owner,
-                limit=pace.RETRIES,
+                limit=min(self.size, pace.RETRIES),
                 lease=self.consumer.lease,
                 due=due,
             )
@@ -43,4 +44,7 @@ class ExceptionConsumer:
         if not claimed:
             return None
         work = RetryWork(owner, claimed, self.consumer)
-        return (yield from self.worker.run(self.consumer, work, taken))
+        began = time.monotonic()
+        tally = yield from self.worker.run(self.consumer, work, taken)
+        self.size = pace.next_range_size(self.size, tally.total(), time.monotonic() - began)
+        return tally

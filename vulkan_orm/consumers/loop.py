@@ -168,7 +168,12 @@ def signals_ask(stop: Stop) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {each: signal.signal(each, lambda *_: stop.ask()) for each in SIGNALS}
+
+    def ask(*_: object) -> None:
+        # In another thread: this one may be holding the very lock that asking needs.
+        threading.Thread(target=stop.ask, daemon=True).start()
+
+    before = {each: signal.signal(each, ask) for each in SIGNALS}
     try:
         yield
     finally:

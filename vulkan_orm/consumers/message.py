@@ -44,7 +44,12 @@ class MessageConsumer:
                 upto=upto,
             )
 
-        claimed = yield from transact(claim)
+        try:
+            claimed = yield from transact(claim)
+        except Exception:
+            # Pending looks name transactions, whose names change when the server restarts.
+            self.watermark = Watermark()
+            raise
         if claimed is None:
             return None
         began = time.monotonic()

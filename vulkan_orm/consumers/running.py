@@ -120,9 +120,8 @@ class Runner:
             return False
         if not (lease.good or lease.lost):
             taken = time.monotonic()
-            if (
-                yield from transact(lambda repository: repository.renew(lease.owner, lease.seconds))
-            ):
+            ours = yield from transact(lambda claims: claims.renew(lease.owner, lease.seconds))
+            if ours:
                 lease.good_until = taken + lease.seconds
         return lease.good
 

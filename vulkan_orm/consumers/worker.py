@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.delivery import DeliveryConsumer
@@ -17,9 +18,10 @@ from vulkan_orm.consumers.steps import Rest, Steps, transact
 from vulkan_orm.core.pace import next_pause
 from vulkan_orm.diagnostics import StaleClaim
 from vulkan_orm.service.repository import DeliveryRepository
-from vulkan_orm.service.watermark import Watermark
 
 logger = logging.getLogger("vulkan_orm.worker")
+
+T = TypeVar("T")
 
 MAX_PASSES = 100
 RECOVERY_INTERVAL = 5.0
@@ -66,31 +68,35 @@ def work(worker: Worker, consumer: Consumer) -> Steps[None]:
     recovered_at = float("-inf")
     while not worker.stop.asked:
         worked = False
-        try:
-            if time.monotonic() - recovered_at > min(RECOVERY_INTERVAL, consumer.lease):
-                recovered_at = time.monotonic()
-                yield from transact(recover)
-            if paths is None:
-                paths = yield from prepare(worker, consumer)
-            worked = yield from _both(paths)
-        except StaleClaim as stale:
-            logger.warning("%s: %s", consumer.name, stale)
-        except Exception:
-            # The database may be away for a while; whatever it is, the worker outlives it.
-            logger.exception("%s: a turn failed; trying again.", consumer.name)
-            if paths is not None:
-                # Transactions change their names when the server restarts.
-                paths.message.watermark = Watermark()
+        if time.monotonic() - recovered_at > min(RECOVERY_INTERVAL, consumer.lease):
+            recovered_at = time.monotonic()
+            yield from _surviving(consumer, transact(recover))
+        if paths is None:
+            paths = yield from _surviving(consumer, prepare(worker, consumer))
+        if paths is not None:
+            worked = yield from _both(consumer, paths)
         pause = next_pause(pause, worked=worked)
         if pause:
             yield Rest(pause)
 
 
-def _both(paths: Paths) -> Steps[bool]:
-    """One turn of each path, so that neither new work nor retries wait for the other to run dry."""
-    first = yield from paths.message.turn()
-    again = yield from paths.exception.turn()
+def _both(consumer: Consumer, paths: Paths) -> Steps[bool]:
+    """One turn of each path, so that neither waits for the other to run dry, or to get well."""
+    first = yield from _surviving(consumer, paths.message.turn())
+    again = yield from _surviving(consumer, paths.exception.turn())
     return first is not None or again is not None
+
+
+def _surviving(consumer: Consumer, steps: Steps[T]) -> Steps[T | None]:
+    """Runs steps; whatever goes wrong is logged, and the worker outlives it."""
+    try:
+        return (yield from steps)
+    except StaleClaim as stale:
+        logger.warning("%s: %s", consumer.name, stale)
+    except Exception:
+        # The database may be away for a while.
+        logger.exception("%s: a turn failed; trying again.", consumer.name)
+    return None
 
 
 def drain(worker: Worker, consumers: Sequence[Consumer]) -> Steps[Tally]:

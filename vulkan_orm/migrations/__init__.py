@@ -40,6 +40,7 @@ def upgrade(
         does not know ``to_version`` or what the database has.
     """
     _check_known(to_version)
+    _wait_for_others(op)
     current = _current(op, schema, offline=from_version)
     _check_not_newer(current)
     if current < from_version:
@@ -60,6 +61,7 @@ def downgrade(
     :raises MigrationError: when the database is newer than ``from_version``.
     """
     _check_known(from_version)
+    _wait_for_others(op)
     current = _current(op, schema, offline=from_version)
     if current > from_version:
         raise MigrationError(
@@ -70,6 +72,12 @@ def downgrade(
         _STEPS[version][1](op, schema)
         if version > 1:
             _record(op, schema, version - 1)
+
+
+def _wait_for_others(op: Operations) -> None:
+    """Of two instances that migrate at once, one waits for the other's transaction."""
+    if op.get_context().dialect.name == "postgresql":
+        op.execute("SELECT pg_advisory_xact_lock(hashtext('vulkan_orm migration'))")
 
 
 def _check_known(version: int) -> None:

@@ -43,11 +43,9 @@ class Codec(Generic[T]):
         """
         try:
             valid = self._adapter.validate_python(value)
-            document = self._adapter.dump_python(valid, mode="json", warnings="error")
-        except PydanticSerializationError as error:
-            raise PayloadError(
-                UNSERIALISABLE, f"{self._unknown(valid)} is unusable: {error}"
-            ) from error
+            document = self._dump(valid)
+        except PayloadError:
+            raise
         except (ValidationError, RecursionError, ValueError) as error:
             raise PayloadError(
                 UNSERIALISABLE, f"The payload is unusable: {_place(error)}"
@@ -70,6 +68,14 @@ class Codec(Generic[T]):
             )
         return text
 
+    def _dump(self, valid: T) -> Any:
+        try:
+            return self._adapter.dump_python(valid, mode="json", warnings="error")
+        except PydanticSerializationError as error:
+            raise PayloadError(
+                UNSERIALISABLE, f"{self._unknown(valid)} is unusable: {error}"
+            ) from error
+
     def _unknown(self, valid: T) -> str:
         """Where a value is that pydantic cannot serialise, as far as it can be told."""
         unknown = object()
@@ -84,7 +90,8 @@ class Codec(Generic[T]):
         """:raises DecodeError: VK0022, naming the field."""
         try:
             return self._adapter.validate_json(text)
-        except (ValidationError, ValueError) as error:
+        # Whatever a validator of the application raises, it is this message's failure alone.
+        except Exception as error:
             raise DecodeError(
                 UNDECODABLE, f"The stored payload is unusable: {_place(error)}"
             ) from error

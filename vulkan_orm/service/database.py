@@ -69,9 +69,10 @@ def run(session: Session, statement: Executable, parameters: Any = None) -> Curs
 
 def _look(connection: sa.Connection) -> Database:
     dialect = dialect_of(connection.dialect.name)
-    if not sa.inspect(connection).has_table(Meta.__tablename__):
+    there = sa.inspect(connection).has_table(Meta.__tablename__)
+    row = connection.execute(counting.meta()).one_or_none() if there else None
+    if row is None:
         raise DatabaseError(NOT_MIGRATED, f"{connection.engine.url!r} has no vulkan_orm tables.")
-    row = connection.execute(counting.meta()).one()
     if row.schema_version < migrations.LATEST:
         raise DatabaseError(
             SCHEMA_TOO_OLD,

@@ -78,7 +78,8 @@ class Engines:
 
     @property
     def shared(self) -> bool:
-        return self.dialect.shared(self.sync_engine.url)
+        """Whether several connections reach the same data."""
+        return self.dialect.shared(self.sync_engine)
 
     def check_session(self, session: Session) -> None:
         """Refuses a session of a database other than ours.

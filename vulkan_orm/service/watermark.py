@@ -63,8 +63,8 @@ def _log_end(session: Session, position: int) -> int:
         raise DatabaseError(
             SEQUENCE_CACHE, f"vulkan_message_id_seq has CACHE {row.seqcache}; it must be 1."
         )
-    # A sequence that was never used says 1 too, but has handed out nothing.
-    end = int(row.last_value) if row.is_called else 0
+    # One that was just made or restarted names the id it will hand out next.
+    end = int(row.last_value) if row.is_called else int(row.last_value) - 1
     if position > end:
         raise DatabaseError(
             POSITION_BEYOND_LOG,

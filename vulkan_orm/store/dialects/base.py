@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import URL, Connection, Engine, FromClause, Select, SQLColumnExpression
+from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
@@ -60,7 +60,7 @@ class Dialect(ABC):
 
     def locking(self, statement: Rows, *, skip_locked: bool = False) -> Rows:
         """The select, taking a lock on what it returns."""
-        return statement.with_for_update(skip_locked=skip_locked)
+        return statement.with_for_update(skip_locked=skip_locked, key_share=True)
 
     def one_of(self, column: SQLColumnExpression[Any], chosen: Rows) -> ColumnElement[bool]:
         """Whether the column is among a locking select's rows, which must be chosen only once."""
@@ -80,7 +80,7 @@ class Dialect(ABC):
     def begin_write(self, connection: Connection) -> None:  # noqa: B027
         """Makes a worker's transaction one that may write from the beginning."""
 
-    def shared(self, url: URL) -> bool:
+    def shared(self, engine: Engine) -> bool:
         """Whether a second connection would reach the same data."""
         return True
 

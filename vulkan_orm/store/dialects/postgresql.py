@@ -82,4 +82,5 @@ class PostgreSQL(Dialect):
         )
 
     def is_contention(self, error: DBAPIError) -> bool:
-        return getattr(error.orig, "sqlstate", None) in _CONTENTION
+        code = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+        return code in _CONTENTION

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
-    URL,
     Connection,
     Double,
     Engine,
@@ -25,15 +24,18 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import SingletonThreadPool, StaticPool
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
 from sqlalchemy.types import TypeEngine
 
 from vulkan_orm.columns import Json
+from vulkan_orm.diagnostics import CONNECTION_SHARED, DatabaseError
 from vulkan_orm.models import Base, Message, Topic
 from vulkan_orm.store.clock import db_now
 from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 
+_ONE_CONNECTION = (StaticPool, SingletonThreadPool)
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
@@ -83,11 +85,17 @@ class SQLite(Dialect):
         # A transaction that began as a reader cannot always become a writer by waiting. Nothing
         # has happened in this one yet, so one that an engine's own settings began can go.
         if _in_transaction(connection):
+            if isinstance(connection.engine.pool, _ONE_CONNECTION):
+                raise DatabaseError(
+                    CONNECTION_SHARED, "Another transaction is open on the only connection."
+                )
             connection.exec_driver_sql("ROLLBACK")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
-    def shared(self, url: URL) -> bool:
-        return url.database not in (None, "", ":memory:") and "memory" not in str(url.query)
+    def shared(self, engine: Engine) -> bool:
+        url = engine.url
+        in_memory = url.database in (None, "", ":memory:") or "memory" in str(url.query)
+        return not (in_memory or isinstance(engine.pool, _ONE_CONNECTION))
 
     def is_contention(self, error: DBAPIError) -> bool:
         code = getattr(error.orig, "sqlite_errorcode", None)
