@@ -33,7 +33,7 @@ class Engines:
     """
 
     def __init__(self, bind: "Bind") -> None:
-        engine, session_class, options = _unpack(bind)
+        engine, made, options = _unpack(bind)
         self.is_async = not isinstance(engine, Engine)
         #: What the host gave, or an engine of our own where it gave a URL.
         self.engine: Any = engine
@@ -42,7 +42,10 @@ class Engines:
         self.dialect.prepare(self.sync_engine)
         self._engine = self._for_workers(engine)
         self._identity: str | None = None
-        self._session_class = guarded(session_class)
+        #: The host's own classes, the sync one guarded while handlers have it.
+        self._facade_class: Any = made
+        sync_class = options.pop("sync_session_class", None) or made
+        self._session_class = guarded(getattr(sync_class, "sync_session_class", sync_class))
         self._options = {**options, "bind": self._engine, "expire_on_commit": False}
 
     def _for_workers(self, engine: Any) -> Any:
@@ -54,9 +57,7 @@ class Engines:
         """A unit of work in which handlers run; it takes a connection at their first use of it."""
         facade: Any
         if self.is_async:
-            from sqlalchemy.ext.asyncio import AsyncSession
-
-            facade = AsyncSession(**self._options, sync_session_class=self._session_class)
+            facade = self._facade_class(**self._options, sync_session_class=self._session_class)
             return UnitOfWork(facade.sync_session, facade, self.dialect)
         facade = self._session_class(**self._options)
         return UnitOfWork(facade, facade, self.dialect)
@@ -132,22 +133,28 @@ def _in_own_loop(coroutine: Coroutine[Any, Any, T]) -> T:
         return thread.submit(asyncio.run, coroutine).result()
 
 
-def _unpack(bind: "Bind") -> tuple[Any, type[Session], dict[str, Any]]:
+def _unpack(bind: "Bind") -> tuple[Any, Any, dict[str, Any]]:
+    """The engine, the session class and its options."""
     if isinstance(bind, str | URL):
-        return _create(make_url(bind)), Session, {}
+        engine = _create(make_url(bind))
+        return engine, _plain_session(engine), {}
     if isinstance(bind, Engine) or hasattr(bind, "sync_engine"):
-        return bind, Session, {}
+        return bind, _plain_session(bind), {}
     options = dict(getattr(bind, "kw", {}))
     engine = options.pop("bind", None)
     if engine is None:
         raise UsageError(
             BAD_OPTION, f"{bind!r} is neither a URL, an engine, nor a sessionmaker with a bind."
         )
-    session_class = options.pop("sync_session_class", None)
-    if session_class is None:
-        made: Any = getattr(bind, "class_", Session)
-        session_class = getattr(made, "sync_session_class", made)
-    return engine, session_class, options
+    return engine, getattr(bind, "class_", None) or _plain_session(engine), options
+
+
+def _plain_session(engine: Any) -> Any:
+    if isinstance(engine, Engine):
+        return Session
+    from sqlalchemy.ext.asyncio import AsyncSession
+
+    return AsyncSession
 
 
 def _create(url: URL) -> Any:

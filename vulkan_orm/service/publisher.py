@@ -1,12 +1,12 @@
 """Appending messages to a topic, inside the caller's transaction."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from itertools import groupby
 from typing import Any, Generic, TypedDict, TypeVar
 
-from sqlalchemy import Insert, inspect
+from sqlalchemy import inspect
 from sqlalchemy.engine import Result
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -24,11 +24,13 @@ from vulkan_orm.diagnostics import (
 from vulkan_orm.models import KEY_LENGTH, Meta
 from vulkan_orm.service.codec import Codec, check_headers, check_text, to_json
 from vulkan_orm.service.database import Database, connection_of, database_of, ids, run
-from vulkan_orm.store import clock, publishing
+from vulkan_orm.store import publishing
 from vulkan_orm.store.dialects import Dialect, dialect_of
 
 T = TypeVar("T")
-_CHUNK = 5_000
+MAX_ROWS = 5_000
+# Characters; a JSON document on PostgreSQL may have 256 MB, as it is stored there.
+MAX_DOCUMENT = 16_000_000
 _SNAPSHOT_LEVELS = ("REPEATABLE READ", "SERIALIZABLE")
 
 
@@ -82,10 +84,21 @@ def publish(
     if not rows:
         return []
     database = database_of(session)
-    keys = [draft.idempotency_key for draft in drafts]
-    if not any(keys):
-        return _append(session, database, topic, rows)
-    return _append_once(session, database, topic, rows, keys)
+    found: list[int] = []
+    # Plain and keyed drafts by turns, each in a few statements, so that all are in order.
+    for keyed, part in groupby(zip(drafts, rows, strict=True), _has_key):
+        pairs = list(part)
+        part_rows = [row for _, row in pairs]
+        if keyed:
+            keys = [str(draft.idempotency_key) for draft, _ in pairs]
+            found += _append_once(session, database, topic, part_rows, keys)
+        else:
+            found += _append(session, database, topic, part_rows)
+    return found
+
+
+def _has_key(pair: tuple[Draft[Any], object]) -> bool:
+    return pair[0].idempotency_key is not None
 
 
 def _row(
@@ -133,17 +146,6 @@ def _check_retention(wait: timedelta, retention: timedelta | None) -> None:
         )
 
 
-def _document(rows: Sequence[Mapping[str, str]]) -> str:
-    members = ("{" + ",".join(f'"{k}":{v}' for k, v in row.items()) + "}" for row in rows)
-    return "[" + ",".join(members) + "]"
-
-
-@lru_cache(maxsize=64)
-def _appending(dialect: Dialect, installation: int, ids_given: bool, _offset: float) -> Insert:
-    """The statement, built once: building it takes longer than running it."""
-    return publishing.append(dialect, installation, ids_given=ids_given)
-
-
 def _append(
     session: Session,
     database: Database,
@@ -152,10 +154,9 @@ def _append(
     *,
     ids_given: bool = False,
 ) -> list[int]:
-    statement = _appending(database.dialect, database.installation, ids_given, clock.offset())
+    statement = publishing.append(database.dialect, database.installation, ids_given=ids_given)
     found: list[int] = []
-    for start in range(0, len(rows), _CHUNK):
-        document = _document(rows[start : start + _CHUNK])
+    for document in _documents(rows):
         parameters = {"topic": topic, "document": document}
         got = ids(run(session, statement, parameters))
         if not got:
@@ -166,20 +167,32 @@ def _append(
     return found
 
 
+def _documents(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """JSON arrays of the rows, none so large that a database would refuse it."""
+    part: list[str] = []
+    size = 0
+    for row in rows:
+        member = "{" + ",".join(f'"{name}":{text}' for name, text in row.items()) + "}"
+        if part and (len(part) >= MAX_ROWS or size + len(member) > MAX_DOCUMENT):
+            yield f"[{','.join(part)}]"
+            part, size = [], 0
+        part.append(member)
+        size += len(member)
+    if part:
+        yield f"[{','.join(part)}]"
+
+
 def _append_once(
     session: Session,
     database: Database,
     topic: str,
     rows: Sequence[dict[str, str]],
-    keys: Sequence[str | None],
+    keys: Sequence[str],
 ) -> list[int]:
-    plain = [row for row, key in zip(rows, keys, strict=True) if key is None]
-    plain_ids = iter(_append(session, database, topic, plain))
     first: dict[str, dict[str, str]] = {}
     for row, key in zip(rows, keys, strict=True):
-        if key is not None:
-            first.setdefault(key, row)
-    wanted = sorted(first)
+        first.setdefault(key, row)
+    wanted = list(first)
     new = _take_keys(session, database, topic, wanted)
     known = _taken(session, topic, [key for key in wanted if key not in new])
     if not new and not known:
@@ -189,16 +202,18 @@ def _append_once(
     given = [{**first[key], "id": str(message_id)} for key, message_id in new.items()]
     _append(session, database, topic, given, ids_given=True)
     found = known | new
-    return [next(plain_ids) if key is None else found[key] for key in keys]
+    return [found[key] for key in keys]
 
 
 def _take_keys(
     session: Session, database: Database, topic: str, keys: Sequence[str]
 ) -> dict[str, int]:
     statement = publishing.take_keys(database.dialect, database.installation)
-    document = to_json([{"key": key} for key in keys], "idempotency_key")
+    places = [{"place": place, "key": key} for place, key in enumerate(keys, start=1)]
+    document = to_json(places, "idempotency_key")
     parameters = {"topic": topic, "document": document}
-    if connection_of(session).get_isolation_level() not in _SNAPSHOT_LEVELS:
+    concurrent = database.dialect.ids_commit_out_of_order
+    if not concurrent or connection_of(session).get_isolation_level() not in _SNAPSHOT_LEVELS:
         return _ids_by_key(run(session, statement, parameters))
     return _take_keys_of_snapshot(session, database, statement, parameters)
 
@@ -208,7 +223,8 @@ def _take_keys_of_snapshot(
 ) -> dict[str, int]:
     """With a snapshot, a key that somebody took since cannot be seen, only collided with."""
     try:
-        with session.begin_nested():
+        # On the connection: a savepoint of the session would flush the caller's objects.
+        with connection_of(session).begin_nested():
             return _ids_by_key(run(session, statement, parameters))
     except DBAPIError as error:
         if database.dialect.is_contention(error):

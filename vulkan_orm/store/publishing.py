@@ -72,22 +72,26 @@ def append(dialect: Dialect, installation: int, *, ids_given: bool) -> Insert:
 def take_keys(dialect: Dialect, installation: int) -> Insert:
     """Claims the idempotency keys of a document that nobody has, and draws a message id for each.
 
-    Waits for a transaction that is about to claim the same key. Returns (key, message_id) of
-    those it got. Parameters: ``topic``, ``document``.
+    Ids are drawn in the order of the document. Waits for a transaction that is about to claim
+    the same key. Returns (key, message_id) of those it got. Parameters: ``topic``, ``document``.
     """
-    wanted = dialect.rows(document(), {"key": String(KEY_LENGTH)}, "wanted")
+    columns: Columns = {"place": BigInteger(), "key": String(KEY_LENGTH)}
+    wanted = dialect.rows(document(), columns, "wanted")
     topic = dialect.topic_with_fence(bindparam("topic", type_=String()), installation).subquery()
-    place = func.row_number().over(order_by=wanted.c.key)
+    drawn = dialect.materialized(
+        select(topic.c.id, wanted.c.key, dialect.drawn_id(wanted.c.place).label("message_id"))
+        .select_from(topic)
+        .join(wanted, literal_column("1 = 1")),
+        "drawn",
+    )
     # Always the same order, so that two publishers of the same keys cannot deadlock.
     rows = (
-        select(topic.c.id, wanted.c.key, dialect.drawn_id(place), db_now())
-        .select_from(topic)
-        .join(wanted, literal_column("1 = 1"))
+        select(drawn.c.id, drawn.c.key, drawn.c.message_id, db_now())
         .where(literal_column("1 = 1"))
-        .order_by(wanted.c.key)
+        .order_by(drawn.c.key)
     )
-    columns = ["topic_id", "key", "message_id", "created_at"]
-    statement = dialect.insert(IdempotencyKey).from_select(columns, rows).on_conflict_do_nothing()
+    names = ["topic_id", "key", "message_id", "created_at"]
+    statement = dialect.insert(IdempotencyKey).from_select(names, rows).on_conflict_do_nothing()
     result: Insert = statement.returning(IdempotencyKey.key, IdempotencyKey.message_id)
     return result
 

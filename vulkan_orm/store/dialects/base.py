@@ -77,6 +77,10 @@ class Dialect(ABC):
     def prepare(self, engine: Engine) -> None:  # noqa: B027
         """Mends what a driver does to transactions, on an engine whose sessions publish."""
 
+    def materialized(self, statement: SelectBase, name: str) -> FromClause:
+        """The select as a source that is evaluated once and in its own order."""
+        return statement.subquery(name)
+
     def begin_write(self, connection: Connection) -> None:  # noqa: B027
         """Makes a worker's transaction one that may write from the beginning."""
 

@@ -81,6 +81,9 @@ class PostgreSQL(Dialect):
             fence.c.fence.is_not(None)
         )
 
+    def materialized(self, statement: SelectBase, name: str) -> FromClause:
+        return statement.cte(name).prefix_with("MATERIALIZED")
+
     def is_contention(self, error: DBAPIError) -> bool:
         code = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
         return code in _CONTENTION
