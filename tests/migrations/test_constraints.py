@@ -1,11 +1,12 @@
 """The database refuses what the code promises never to write."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, insert, text
-from sqlalchemy.exc import IntegrityError, SAWarning
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from vulkan_orm.models import (
@@ -96,56 +97,54 @@ LEGAL: list[tuple[str, type[Base], dict[str, Any]]] = [
 
 
 @pytest.fixture
-def session(ready: Engine) -> Session:
+def session(ready: Engine) -> Iterator[Session]:
     with ready.begin() as connection:
         connection.execute(insert(Topic).values(id=1, name="topic"))
         connection.execute(insert(ConsumerGroup).values(id=1, topic_id=1, name="g", position=0))
-    if ready.dialect.name != "sqlite":
-        return Session(ready)
-    session = Session(ready)
-    session.execute(text("PRAGMA foreign_keys = ON"))
-    return session
+    with Session(ready) as session:
+        if ready.dialect.name == "sqlite":
+            session.execute(text("PRAGMA foreign_keys = ON"))
+            session.execute(text("BEGIN"))  # the driver sends none before a savepoint
+        yield session
 
 
-@pytest.mark.parametrize(("_what", "model", "values"), ILLEGAL, ids=[each[0] for each in ILLEGAL])
-def test_an_illegal_row_is_refused(
-    session: Session, _what: str, model: type[Base], values: dict[str, Any]
-) -> None:
-    with session, pytest.raises(IntegrityError):
-        session.execute(insert(model).values(VALID[model] | values))
+def test_illegal_rows_are_refused(session: Session, subtests: pytest.Subtests) -> None:
+    for what, model, values in ILLEGAL:
+        with (
+            subtests.test(what),
+            pytest.raises(IntegrityError),
+            session.begin_nested(),
+        ):
+            session.execute(insert(model).values(VALID[model] | values))
 
 
-@pytest.mark.parametrize(("_what", "model", "values"), LEGAL, ids=[each[0] for each in LEGAL])
-def test_a_legal_row_is_taken(
-    session: Session, _what: str, model: type[Base], values: dict[str, Any]
-) -> None:
-    with session:
-        session.execute(insert(model).values(VALID[model] | values))
+def test_legal_rows_are_taken(session: Session, subtests: pytest.Subtests) -> None:
+    for what, model, values in LEGAL:
+        with subtests.test(what), session.begin_nested() as savepoint:
+            session.execute(insert(model).values(VALID[model] | values))
+            savepoint.rollback()
 
 
 def test_an_attempt_is_logged_once(session: Session) -> None:
     """R9"""
-    with session:
-        session.execute(insert(DeliveryLog).values(VALID[DeliveryLog]))
+    session.execute(insert(DeliveryLog).values(VALID[DeliveryLog]))
 
-        with pytest.raises(IntegrityError):
-            session.execute(insert(DeliveryLog).values(VALID[DeliveryLog]))
+    with pytest.raises(IntegrityError):
+        session.execute(insert(DeliveryLog).values(VALID[DeliveryLog]))
 
 
 def test_what_did_not_run_is_logged_as_often_as_it_happens(session: Session) -> None:
     """R15: it carries no attempt number."""
     row = VALID[DeliveryLog] | {"attempt": None}
-    with session:
-        session.execute(insert(DeliveryLog).values(row))
-        session.execute(insert(DeliveryLog).values(row))
+    session.execute(insert(DeliveryLog).values(row))
+    session.execute(insert(DeliveryLog).values(row))
 
 
 def test_a_group_has_one_row_a_message(session: Session) -> None:
-    with session:
-        session.execute(insert(ExceptionQueue).values(VALID[ExceptionQueue]))
+    session.execute(insert(ExceptionQueue).values(VALID[ExceptionQueue]))
 
-        with pytest.raises(IntegrityError):
-            session.execute(insert(ExceptionQueue).values(VALID[ExceptionQueue]))
+    with pytest.raises(IntegrityError):
+        session.execute(insert(ExceptionQueue).values(VALID[ExceptionQueue]))
 
 
 def test_the_sequence_of_message_ids_hands_them_out_one_by_one(ready_postgresql: Engine) -> None:
@@ -168,5 +167,5 @@ def test_a_message_cannot_slip_past_the_fence(ready_postgresql: Engine) -> None:
     with Session(ready_postgresql) as session:
         session.add(message)
 
-        with pytest.raises((IntegrityError, SAWarning)):
+        with pytest.raises(IntegrityError):
             session.flush()

@@ -130,6 +130,18 @@ class Model:
     def members(self, held: Range) -> list[int]:
         return sorted(each for each in self.messages if held.progress < each <= held.last)
 
+    def is_split(self, number: int, limit: int) -> bool:
+        """Whether only the beginning of a range is taken: never of one that may be poisoned."""
+        left = self.ranges[number]
+        careful = left.careful or left.owner is not None
+        return not careful and len(self.members(left)) > limit
+
+    def split(self, number: int, beginning: int, owner: str, lease: int, limit: int) -> None:
+        left = self.ranges[number]
+        first, last = left.progress + 1, self.members(left)[limit - 1]
+        left.first, left.progress = last + 1, last
+        self.ranges[beginning] = Range(first, last, first - 1, owner, self.now + lease)
+
     def take_over(self, number: int, owner: str, lease: int) -> bool:
         """Whether the range still holds something; what it was running when it was lost pays."""
         held = self.ranges[number]

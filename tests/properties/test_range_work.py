@@ -60,7 +60,7 @@ def test_a_message_that_was_only_put_off_is_not_blamed_for_a_lost_worker(vulkan:
 
     again = claim(vulkan)
 
-    assert [json for json in (each.payload for each in again.rest)] == ["2", "3"]
+    assert [each.payload for each in again.rest] == ["2", "3"]
     assert again.rest[0].deferred_until is not None
     with vulkan.engines.session() as session:
         assert DeliveryRepository(session).history("topic", "group", again.rest[0].message_id) == []

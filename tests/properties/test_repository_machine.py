@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import settings, Phase
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -60,7 +60,6 @@ from vulkan_orm.store import clock
 
 T = TypeVar("T")
 DEEP = os.environ.get("VULKAN_TEST_HYPOTHESIS") == "deep"
-DEV = dict(phases=[Phase.explicit, Phase.generate]) if os.environ.get("DEV") else {}
 STEPS = 40
 EXAMPLES = {"sqlite": 60, "postgresql": 50}
 WORKERS = 2
@@ -187,9 +186,7 @@ class RepositoryMachine(RuleBasedStateMachine):
             if commit:
                 session.commit()
 
-    def _publish_many(
-        self, drafts: Sequence[tuple[Draft[int], Callable[[int], Message]]]
-    ) -> None:
+    def _publish_many(self, drafts: Sequence[tuple[Draft[int], Callable[[int], Message]]]) -> None:
         many = [draft for draft, _ in drafts]
         ids = self.transact(lambda r: self.topic.publish_many(r.session, many))
         assert ids == sorted(ids)
@@ -256,7 +253,10 @@ class RepositoryMachine(RuleBasedStateMachine):
             )
         )
         waiting = self.model.waiting_range()
-        if waiting is not None and self.model.take_over(waiting, owner, lease):
+        if waiting is not None and self.model.is_split(waiting, limit):
+            assert claimed is not None
+            self.model.split(waiting, claimed.id, owner, lease, limit)
+        elif waiting is not None and self.model.take_over(waiting, owner, lease):
             assert claimed is not None
             assert claimed.id == waiting
         else:
@@ -280,9 +280,7 @@ class RepositoryMachine(RuleBasedStateMachine):
         assert self.fenced or len(got) == min(limit, len(ahead))
         first, last = got[0], got[-1]
         self.model.position = last
-        self.model.ranges[claimed.id] = Range(
-            first, last, first - 1, owner, self.model.now + lease
-        )
+        self.model.ranges[claimed.id] = Range(first, last, first - 1, owner, self.model.now + lease)
 
     def _check_claimed(self, claimed: ClaimedRange) -> None:
         expected = self.model.ranges[claimed.id]
@@ -423,9 +421,7 @@ class RepositoryMachine(RuleBasedStateMachine):
         self._time_passes(passed)
         chosen, owner = self._chosen(data), self.owner(worker)
         claimed = self.transact(
-            lambda r: r.claim_held(
-                self.group, owner, message_ids=chosen, limit=limit, lease=lease
-            )
+            lambda r: r.claim_held(self.group, owner, message_ids=chosen, limit=limit, lease=lease)
         )
         held = [each for each in self.held() if chosen is None or each in chosen]
         assert sorted(delivery.message_id for delivery in claimed) == held[:limit]
@@ -748,5 +744,5 @@ def test_the_rules_hold_whatever_the_order_of_events(migrated: Database) -> None
     with _quick(migrated) as vulkan:
         run_state_machine_as_test(
             lambda: RepositoryMachine(vulkan),
-            settings=settings(max_examples=examples, stateful_step_count=STEPS, **DEV),
+            settings=settings(max_examples=examples, stateful_step_count=STEPS),
         )

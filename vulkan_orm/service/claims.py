@@ -8,7 +8,6 @@ from vulkan_orm.core.budget import Counters
 from vulkan_orm.core.outcomes import Outcome
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import UNKNOWN_GROUP, UNKNOWN_TOPIC, UsageError
-from vulkan_orm.models import ExceptionQueue
 from vulkan_orm.service.database import Database, database_of, ids, run
 from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group
 from vulkan_orm.service.settlement import Settlement
@@ -181,9 +180,7 @@ class Claims(Settlement):
 
     def _claimed(self, group: Group, owner: str, got: Sequence[int]) -> Sequence[Delivery]:
         dialect = database_of(self.session).dialect
-        # By their ids as well, since no index would find an owner's rows among all that wait.
-        mine = claiming.claimed(dialect, group.id, owner).where(ExceptionQueue.message_id.in_(got))
-        rows = run(self.session, mine).all()
+        rows = run(self.session, claiming.claimed(dialect, group.id, owner, got)).all()
         return [_retry(group, owner, row) for row in rows]
 
     def log_end(self, topic_id: int) -> int:

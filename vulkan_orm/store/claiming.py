@@ -13,6 +13,7 @@ from sqlalchemy import (
     func,
     insert,
     literal,
+    literal_column,
     or_,
     select,
     update,
@@ -25,6 +26,10 @@ from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.models import ConsumerGroup, ExceptionQueue, Message, RangeClaim, Topic
 from vulkan_orm.store.clock import db_after, db_now
 from vulkan_orm.store.dialects.base import Dialect, Rows
+
+# In the text of a statement: a plan made without the value could not use the partial index.
+_READY = ExceptionQueue.state == literal_column("'ready'")
+RUNNING = ExceptionQueue.state == literal_column("'running'")
 
 
 def group_named(topic: str, group: str) -> Select[int, int]:
@@ -142,7 +147,7 @@ def _in_budget(policy: RetryPolicy) -> ColumnElement[bool]:
 def _due(group_id: int, due: datetime | None) -> ColumnElement[bool]:
     return and_(
         ExceptionQueue.group_id == group_id,
-        ExceptionQueue.state == "ready",
+        _READY,
         ExceptionQueue.can_run_after <= (db_now() if due is None else due),
     )
 
@@ -211,7 +216,7 @@ def _start(
     )
 
 
-def claimed(dialect: Dialect, group_id: int, owner: str) -> Rows:
+def claimed(dialect: Dialect, group_id: int, owner: str, message_ids: Sequence[int]) -> Rows:
     """What a claim got, with the payload: the message's, or the copy a dead delivery keeps."""
     payload = func.coalesce(
         dialect.payload_text(Message.payload), dialect.payload_text(ExceptionQueue.payload)
@@ -242,7 +247,12 @@ def claimed(dialect: Dialect, group_id: int, owner: str) -> Rows:
                 Message.id == ExceptionQueue.message_id,
             ),
         )
-        .where(ExceptionQueue.group_id == group_id, ExceptionQueue.owner == owner)
+        .where(
+            ExceptionQueue.group_id == group_id,
+            # By their ids as well: no index would find an owner's rows among all that wait.
+            ExceptionQueue.message_id.in_(message_ids),
+            ExceptionQueue.owner == owner,
+        )
         .order_by(ExceptionQueue.can_run_after, ExceptionQueue.message_id)
     )
 
@@ -274,7 +284,7 @@ def renew_range(owner: str, lease: float) -> Update:
 def renew_runs(owner: str, lease: float) -> Update:
     return (
         update(ExceptionQueue)
-        .where(ExceptionQueue.owner == owner, ExceptionQueue.state == "running")
+        .where(ExceptionQueue.owner == owner, RUNNING)
         .values(lease_until=db_after(lease))
         .execution_options(synchronize_session=False)
     )

@@ -3,6 +3,7 @@
 from sqlalchemy import select
 
 from vulkan_orm.models import ExceptionQueue
+from vulkan_orm.store.claiming import RUNNING
 from vulkan_orm.store.clock import db_now
 from vulkan_orm.store.dialects.base import Dialect, Rows
 
@@ -20,7 +21,7 @@ def expired_runs(dialect: Dialect, limit: int) -> Rows:
             ExceptionQueue.claimed_at,
             dialect.seconds_since(ExceptionQueue.claimed_at).label("seconds"),
         )
-        .where(ExceptionQueue.state == "running", ExceptionQueue.lease_until < db_now())
+        .where(RUNNING, ExceptionQueue.lease_until < db_now())
         .order_by(ExceptionQueue.lease_until)
         .limit(limit)
     )

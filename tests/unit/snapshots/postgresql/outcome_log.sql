@@ -1,0 +1,3 @@
+INSERT INTO delivery_log (group_id, message_id, attempt, outcome, became, error_code, error_type, error_text, traceback, duration, owner, started_at, logged_at)
+SELECT anon_1.group_id, anon_1.message_id, anon_1.attempt, anon_1.outcome, anon_1.became, anon_1.error_code, anon_1.error_type, anon_1.error_text, anon_1.traceback, anon_1.duration, anon_1.owner, (clock_timestamp() + make_interval(secs => -anon_1.age)) AS anon_2, clock_timestamp() AS anon_3
+FROM jsonb_to_recordset(CAST(:document::VARCHAR AS JSONB)) AS anon_1(group_id BIGINT, message_id BIGINT, attempt BIGINT, outcome VARCHAR, became VARCHAR, error_code VARCHAR, error_type VARCHAR, error_text TEXT, traceback TEXT, duration DOUBLE PRECISION, owner VARCHAR, age DOUBLE PRECISION)

@@ -1,0 +1,3 @@
+UPDATE vulkan_range_claim
+SET lease_until=strftime('%Y-%m-%d %H:%M:%f000', 'now', printf('%+.3f seconds', :param_1))
+WHERE vulkan_range_claim.owner = :owner_1
