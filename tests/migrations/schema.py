@@ -45,7 +45,7 @@ def _facts_of(inspector: Inspector, table: str, schema: str | None) -> Facts:
     for index in inspector.get_indexes(table, schema=schema):
         if not index.get("duplicates_constraint"):
             where = index["dialect_options"].get(f"{dialect.name}_where")
-            columns = tuple(index["column_names"])
+            columns = tuple(str(name) for name in index["column_names"])
             found.add(("index", index["name"], *columns, index["unique"], str(where)))
     return found
 

@@ -350,8 +350,10 @@ class RepositoryMachine(RuleBasedStateMachine):
     def _report_again(self, data: st.DataObject, held: HeldRange) -> None:
         """A message that its worker has reported already is not its any more."""
         reported = held.claimed.deliveries[: -len(held.rest) or None]
-        if reported and data.draw(RARELY, "again"):
-            delivery, outcome = data.draw(st.sampled_from(reported)), self._outcome(data)
+        again = bool(reported) and data.draw(RARELY, "again")
+        if again:
+            delivery = self._some(data, list(reported))
+            outcome = self._outcome(data)
             self._refused(lambda r: r.apply_outcome(delivery, outcome, self.retry_policy))
 
     def _first_reports(self, data: st.DataObject, held: HeldRange) -> list[Report]:
@@ -526,11 +528,8 @@ class RepositoryMachine(RuleBasedStateMachine):
         owners = [held.claimed.owner for held in self.ranges]
         owners += [batch[0].owner for batch in self.batches]
         owner = data.draw(st.sampled_from(owners), "owner")
-        mine = [
-            each
-            for each in (*self.model.ranges.values(), *self.model.queue.values())
-            if each.owner == owner
-        ]
+        everything: list[Range | Row] = [*self.model.ranges.values(), *self.model.queue.values()]
+        mine = [each for each in everything if each.owner == owner]
         assert self.transact(lambda r: r.renew(owner, lease)) == bool(mine)
         for each in mine:
             each.lease = self.model.now + lease
@@ -740,9 +739,13 @@ def _quick(database: Database) -> Iterator[Vulkan]:
 @pytest.mark.timeout(0 if DEEP else 600)
 def test_the_rules_hold_whatever_the_order_of_events(migrated: Database) -> None:
     """G1, G4, G5, G6, R9 to R18."""
-    examples = settings.default.max_examples if DEEP else EXAMPLES[migrated.name]
+    examples = settings().max_examples if DEEP else EXAMPLES[migrated.name]
     with _quick(migrated) as vulkan:
+
+        class Machine(RepositoryMachine):
+            def __init__(self) -> None:
+                super().__init__(vulkan)
+
         run_state_machine_as_test(
-            lambda: RepositoryMachine(vulkan),
-            settings=settings(max_examples=examples, stateful_step_count=STEPS),
+            Machine, settings=settings(max_examples=examples, stateful_step_count=STEPS)
         )

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import ClauseElement
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ClauseElement, make_url
 
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.store import claiming, fencing, publishing, recovering, settling
@@ -22,9 +21,16 @@ SNAPSHOTS = Path(__file__).parent / "snapshots"
 WRITE = os.environ.get("VULKAN_TEST_SNAPSHOTS") == "write"
 POLICY = RetryPolicy()
 INSTALLATION = 42
-COMPILERS: dict[str, Any] = {
-    "postgresql": postgresql.dialect(paramstyle="named"),
-    "sqlite": sqlite.dialect(paramstyle="named"),
+
+
+def compiler(url: str) -> Any:
+    dialect: Any = make_url(url).get_dialect()
+    return dialect(paramstyle="named")
+
+
+COMPILERS = {
+    "postgresql": compiler("postgresql+psycopg://"),
+    "sqlite": compiler("sqlite://"),
 }
 
 EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {

@@ -1,13 +1,16 @@
 """The payment desk: 04."""
 
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from pydantic import BaseModel
 from sqlalchemy import select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from vulkan_orm import Delay, RetryPolicy, Terminal
+from vulkan_orm.models import DeliveryLog, ExceptionQueue
 from vulkan_orm.playground.stage import Host, Stage, in_words, scenario
 
 
@@ -81,7 +84,22 @@ def payment_desk(stage: Stage) -> None:
     receipts = stage.rows(select(Receipt.order))
     stage.tell(f"The line is up again and the payment is run. Receipts: {receipts}.")
     stage.show_log("payments", "desk")
+    _judge(stage, stolen, night, Seen(declined, waiting, failed, failure, at_two, receipts))
 
+
+class Seen(NamedTuple):
+    """What there was to see on the way."""
+
+    declined: ExceptionQueue
+    waiting: ExceptionQueue
+    failed: ExceptionQueue
+    failure: DeliveryLog
+    at_two: datetime
+    receipts: Sequence[int]
+
+
+def _judge(stage: Stage, stolen: int, night: int, seen: Seen) -> None:
+    declined, waiting, failed, failure, at_two, receipts = seen
     stage.check("the declined card is dead", declined.state, "dead")
     stage.check("on attempt one", stage.outcomes("payments", "desk", stolen), [(1, "terminal")])
     reason = (declined.last_error or "").rpartition(": ")[2]
