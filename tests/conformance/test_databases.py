@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import create_engine, select, update
@@ -141,7 +142,7 @@ def test_what_is_no_database_is_refused(bind: object) -> None:
 
 def test_a_database_we_do_not_know_is_refused() -> None:
     """Section 6: what one cannot do is said, not faked."""
-    engine = create_engine("mssql+pymssql://", module=object())
+    engine = create_engine("mssql+pymssql://", module=SimpleNamespace(paramstyle="pyformat"))
     with pytest.raises(UsageError) as caught:
         Vulkan(engine)
     assert caught.value.code == "VK0044"

@@ -208,7 +208,8 @@ def test_a_stop_gives_claimed_retries_back_uncharged(app: App) -> None:
         delays.append(meta.delays)
         if not meta.attempts:
             raise Delay(0)
-        app.vulkan.stop()
+        if len(delays) == 4:
+            app.vulkan.stop()
 
     delays: list[int] = []
     app.consumer(handler, retry=at_once(0, max_delays=1))

@@ -81,7 +81,7 @@ def test_a_killed_run_may_be_the_last_and_the_next_claim_buries_it(app: App) -> 
     row = app.row(message)
     assert (row.state, row.attempts, row.spent) == ("dead", 2, 2)
     assert row.payload == {"name": "0", "amount": None}
-    assert app.story(message) == [(1, "exception"), (2, "killed")]
+    assert app.story(message) == [(1, "exception"), (2, "killed"), (None, "dead")]
 
 
 def test_a_crash_loop_ends(app: App) -> None:
@@ -95,7 +95,8 @@ def test_a_crash_loop_ends(app: App) -> None:
         app.repo("recover")
     assert claims == 3
     assert app.row(message).state == "dead"
-    assert app.story(message)[1:] == [(2, "killed"), (3, "killed"), (4, "killed")]
+    assert app.story(message)[1:-1] == [(2, "killed"), (3, "killed"), (4, "killed")]
+    assert app.story(message)[-1] == (None, "dead")
 
 
 def test_of_a_batch_that_was_lost_nobody_is_charged_and_each_runs_alone_next(app: App) -> None:
@@ -129,7 +130,8 @@ def test_a_poison_retry_is_charged_and_its_neighbours_never_are(app: App) -> Non
             continue
         app.pass_time(LEASE + 1)
         app.repo("recover")
-    assert app.story(poison) == [(1, "exception"), (2, "interrupted"), (3, "killed"), (4, "killed")]
+    runs = [(1, "exception"), (2, "interrupted"), (3, "killed"), (4, "killed")]
+    assert app.story(poison) == [*runs, (None, "dead")]
     assert list(app.queue()) == [poison]
     assert app.row(poison).state == "dead"
     for message in others:

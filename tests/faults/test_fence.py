@@ -140,22 +140,29 @@ def test_under_concurrent_publishers_the_fence_loses_nothing(site: Site) -> None
 
 
 def test_under_concurrent_publishers_messages_are_lost_without_the_fence(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: Site, publishers: list[Publisher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C01: the run of the test above can tell a fence from none."""
+    """C01: the run of the test above can tell a fence from none; one loss is made certain."""
     monkeypatch.setattr(Watermark, "advance", newest)
-    seen, committed = _run_concurrently(site)
+    seen, committed = _run_concurrently(site, overtaken=publishers[0])
     assert twice(seen) == []
     assert set(seen) < set(committed)
 
 
 def _run_concurrently(
-    site: Site, publishers: int = 6, each: int = 25
+    site: Site, publishers: int = 6, each: int = 25, overtaken: Publisher | None = None
 ) -> tuple[list[int], list[int]]:
+    """What a worker saw and what was committed, while publishers pause and roll back at random.
+
+    :param overtaken: publishes first and commits when others, who came later, have been seen.
+    """
     seen: list[int] = []
     committed: list[int] = []
     worker = site.worker(into(seen))
     last = publishers * each + 1
+    if overtaken is not None:
+        overtaken.publish(last + 1)
+        committed.append(last + 1)
 
     def publish(number: int) -> None:
         dice = random.Random(number)
@@ -176,7 +183,10 @@ def _run_concurrently(
         thread.start()
     for thread in threads:
         thread.join()
-    # Whatever comes after it in the log has been looked at when this one runs.
+    if overtaken is not None:
+        wait_until(lambda: seen)
+        overtaken.commit()
+    # Whatever comes before it in the log has been looked at when this one runs.
     site.publish(Job(n=last))
     wait_until(lambda: last in seen)
     worker.stop()

@@ -124,7 +124,7 @@ def check_crash(
     (row,) = stage.queue("pages", "reader")
     blamed = {each.message_id for each in stage.log("pages", "reader")}
     done = sorted(stage.rows(select(PageRead.name)))
-    killed = [(1, "killed"), (2, "killed")]
+    killed = [(1, "killed"), (2, "killed"), (None, "dead")]
     stage.check("three workers died, the fourth lived", codes, [-9, -9, -9, 0])
     stage.check("the first crash charged nobody", charged, [])
     stage.check("after the second the culprit was known by name", named, [poison])

@@ -159,7 +159,10 @@ class Claims(Settlement):
 
     def _bury(self, group: Group, policy: RetryPolicy, due: datetime | None) -> None:
         statement = claiming.bury(group.id, group.topic_id, policy, due)
-        self._log_acts(group.id, ids(run(self.session, statement)), Outcome.DEAD, "dead")
+        buried = ids(run(self.session, statement))
+        self._log_acts(
+            group.id, buried, Outcome.DEAD, "dead", reason="the retry budget is spent"
+        )
 
     def claim_held(
         self,
