@@ -48,9 +48,7 @@ def app(stage: Database, colour: str) -> Iterator[App]:
 
 
 @pytest.fixture
-def postgresql_app(
-    cluster: Cluster, request: pytest.FixtureRequest, colour: str
-) -> Iterator[App]:
+def postgresql_app(cluster: Cluster, request: pytest.FixtureRequest, colour: str) -> Iterator[App]:
     """The same, for what only PostgreSQL can show."""
     for database in emptied(request, "postgresql"):
         yield from applied(database, colour)

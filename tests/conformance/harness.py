@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar, TypeVar
 
@@ -139,14 +140,21 @@ class App(ABC):
 
     # What does not
 
-    def publish(self, payload: Any = None, *, topic: Topic[Any] | None = None, **options: Any) -> int:
+    def publish(
+        self, payload: Any = None, *, topic: Topic[Any] | None = None, **options: Any
+    ) -> int:
         """One message in a transaction of its own."""
         return self.in_transaction(
             lambda session: self.publish_in(session, payload, topic=topic, **options)
         )
 
     def publish_in(
-        self, session: Session, payload: Any = None, *, topic: Topic[Any] | None = None, **options: Any
+        self,
+        session: Session,
+        payload: Any = None,
+        *,
+        topic: Topic[Any] | None = None,
+        **options: Any,
     ) -> int:
         message = Job() if payload is None else payload
         found: int = self.call(session, (topic or self.jobs).publish, message, **options)
@@ -175,14 +183,12 @@ class App(ABC):
         retry: RetryPolicy = AT_ONCE,
         **options: Any,
     ) -> None:
-        """Registers `function(payload, session, meta)`; without session, `function(payload, meta)`."""
+        """Registers `function(payload, session, meta)`; without session, no such argument."""
         register = (topic or self.jobs).consumer(group=group, retry=retry, **options)
         register(self.handler(function, session=session))
 
     def redeploy(self, retry: RetryPolicy, *, group: str = GROUP) -> None:
         """The same handlers under another policy, as a deploy would bring it."""
-        from dataclasses import replace
-
         consumers = self.vulkan._consumers
         consumers[TOPIC, group] = replace(consumers[TOPIC, group], policy=retry)
 

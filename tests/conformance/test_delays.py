@@ -15,7 +15,8 @@ FAR = datetime(2038, 1, 20, 3, 14, 8, tzinfo=UTC)
 
 
 def seconds_until_due(app: App, message: int) -> float:
-    return (app.row(message).can_run_after - app.repo("now")).total_seconds()
+    now: datetime = app.repo("now")
+    return (app.row(message).can_run_after - now).total_seconds()
 
 
 def test_a_delay_makes_the_row_ready_later_on_the_databases_clock(app: App) -> None:

@@ -24,7 +24,9 @@ def once(app: App, name: str, key: str = "K") -> Callable[[Session], int]:
 
 
 def names(app: App) -> list[str]:
-    return [payload["name"] for payload in app.scalars(select(Message.payload).order_by(Message.id))]
+    return [
+        payload["name"] for payload in app.scalars(select(Message.payload).order_by(Message.id))
+    ]
 
 
 def wait_until_blocked(app: App) -> None:

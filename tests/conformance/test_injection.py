@@ -196,11 +196,9 @@ def test_a_handler_of_the_other_colour_is_refused_when_registered(app: App) -> N
 def test_the_calls_of_the_other_colour_are_refused(app: App) -> None:
     """Section 7."""
     vulkan = app.vulkan
+    call = vulkan.drain if isinstance(app, AsyncApp) else lambda: vulkan.adrain().send(None)
     with pytest.raises(UsageError) as caught:
-        if isinstance(app, AsyncApp):
-            vulkan.drain()
-        else:
-            vulkan.adrain().send(None)
+        call()
     assert caught.value.code == "VK0006"
 
 

@@ -267,7 +267,9 @@ def test_lag_tells_what_is_ahead_and_what_is_claimed(app: App) -> None:
     assert (lag.ahead, lag.claimed, lag.total) == (3, 2, 5)
 
 
-@pytest.mark.parametrize("method", ["dead", "redrive", "hold", "release", "discard", "lag", "group"])
+@pytest.mark.parametrize(
+    "method", ["dead", "redrive", "hold", "release", "discard", "lag", "group"]
+)
 def test_an_unknown_topic_or_group_is_an_error_that_names_the_known_ones(
     app: App, method: str
 ) -> None:

@@ -174,9 +174,7 @@ def test_a_message_that_kills_a_careful_run_is_known_by_name(app: App) -> None:
     app.pass_time(LEASE + 1)
     again = app.repo("claim_range", group, "dead 2", limit=10, lease=LEASE, watermark=Watermark())
     assert again.careful
-    app.repo(
-        "settle_range", again, [], at_once(1), progress=first, running=poison, lease=LEASE
-    )
+    app.repo("settle_range", again, [], at_once(1), progress=first, running=poison, lease=LEASE)
     app.pass_time(LEASE + 1)
     third = app.repo("claim_range", group, "third", limit=10, lease=LEASE, watermark=Watermark())
     assert [each.message_id for each in third.deliveries] == [last]

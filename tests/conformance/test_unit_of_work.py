@@ -222,9 +222,7 @@ def test_a_publish_inside_a_handler_joins_its_unit_of_work(app: App, isolation: 
 
     def handler(payload: Job, session: Session, meta: MessageMeta) -> None:
         app.publish_in(session, Job(name=f"after {payload.name}"), topic=follow_ups)
-        app.publish_in(
-            session, Job(name="for all"), topic=follow_ups, idempotency_key="for all"
-        )
+        app.publish_in(session, Job(name="for all"), topic=follow_ups, idempotency_key="for all")
         if payload.name == "bad":
             raise ValueError("bad")
 

@@ -152,7 +152,9 @@ def test_the_longest_delay_in_a_group_counts(app: App) -> None:
     """C38, R3."""
 
     def raiser() -> None:
-        raise ExceptionGroup("many", [Delay(60), ValueError("x"), ExceptionGroup("in", [Delay(600)])])
+        raise ExceptionGroup(
+            "many", [Delay(60), ValueError("x"), ExceptionGroup("in", [Delay(600)])]
+        )
 
     app.consumer(raising(raiser))
     message = app.publish()
@@ -207,7 +209,8 @@ def test_errors_of_others_mean_what_the_consumer_says_they_mean(
     message = app.publish()
     assert app.drain() == {outcome: 1}
     wait = (app.row(message).can_run_after - app.repo("now")).total_seconds()
-    expected = {RateLimited: 120, VerySlow: 3600}.get(type(error), 0)
+    waits: dict[type[Exception], int] = {RateLimited: 120, VerySlow: 3600}
+    expected = waits.get(type(error), 0)
     assert expected - 10 < wait <= expected
 
 

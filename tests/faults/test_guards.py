@@ -862,7 +862,7 @@ def test_handlers_that_write_for_longer_than_their_lease_keep_their_claim(
 
     tally = site.worker(handle, lease=timedelta(seconds=1)).drain()
     assert tally[Outcome.SUCCEEDED] == 3
-    assert tally[Outcome.INTERRUPTED] == 0
+    assert "interrupted" not in {row.outcome for row in site.log()}
     assert runs == [1, 2, 3]
     assert site.effects() == [1, 2, 3]
     assert site.ranges() == []

@@ -45,21 +45,22 @@ class Worker:
         """Runs claimed work under its lease, which has run since ``taken`` (monotonic)."""
         lease = self.keeper.hold(work.owner, consumer.lease, taken)
         self.at_work[work.owner] = work
+        alone = work.careful
         entered = False
         try:
-            entered = yield from self._enter(work, patience=consumer.lease)
+            entered = yield from self._enter(work.owner, alone=alone, patience=consumer.lease)
             return (yield from Runner(consumer, self.engines, self.stop, work, lease).run())
         finally:
-            self.gate.leave(work.owner, entered=entered, alone=work.careful)
+            self.gate.leave(work.owner, entered=entered, alone=alone)
             self.at_work.pop(work.owner, None)
             self.keeper.drop(lease)
 
-    def _enter(self, work: Work, *, patience: float) -> Steps[bool]:
+    def _enter(self, owner: str, *, alone: bool, patience: float) -> Steps[bool]:
         """Waits until the work may run beside what runs here; False where a stop came first."""
         began = time.monotonic()
         while not self.stop.asked:
             insist = time.monotonic() - began > patience
-            if self.gate.enter(work.owner, alone=work.careful, insist=insist):
+            if self.gate.enter(owner, alone=alone, insist=insist):
                 return True
             yield Rest(GATE_PAUSE)
         return False

@@ -73,6 +73,8 @@ class Engines:
 
     def transact(self, session: Session, work: Callable[[Session], T]) -> T:
         """Runs work in one transaction of a session of ours that may write from the beginning."""
+        # Before a connection is taken: giving one back rolls back what is open on it.
+        self.dialect.check_idle(self.sync_engine)
         with session.begin():
             self.dialect.begin_write(session.connection())
             return work(session)

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, Generic, TypedDict, TypeVar
 
-from sqlalchemy import inspect
+from sqlalchemy import Insert, inspect
 from sqlalchemy.engine import Result
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -24,7 +25,7 @@ from vulkan_orm.diagnostics import (
 from vulkan_orm.models import KEY_LENGTH, Meta
 from vulkan_orm.service.codec import Codec, check_headers, check_text, to_json
 from vulkan_orm.service.database import Database, connection_of, database_of, ids, run
-from vulkan_orm.store import publishing
+from vulkan_orm.store import clock, publishing
 from vulkan_orm.store.dialects import Dialect, dialect_of
 
 T = TypeVar("T")
@@ -146,6 +147,12 @@ def _check_retention(wait: timedelta, retention: timedelta | None) -> None:
         )
 
 
+@lru_cache(maxsize=64)
+def _appending(dialect: Dialect, installation: int, ids_given: bool, _offset: float) -> Insert:
+    """The statement, built once: building it takes longer than running it."""
+    return publishing.append(dialect, installation, ids_given=ids_given)
+
+
 def _append(
     session: Session,
     database: Database,
@@ -154,7 +161,7 @@ def _append(
     *,
     ids_given: bool = False,
 ) -> list[int]:
-    statement = publishing.append(database.dialect, database.installation, ids_given=ids_given)
+    statement = _appending(database.dialect, database.installation, ids_given, clock.offset())
     found: list[int] = []
     for document in _documents(rows):
         parameters = {"topic": topic, "document": document}

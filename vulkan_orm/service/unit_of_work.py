@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, RootTransaction, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, SessionTransaction
 
@@ -80,6 +80,7 @@ class UnitOfWork:
         self.contention: DBAPIError | None = None
         self._dialect = dialect
         self._connection: Connection | None = None
+        self._root: RootTransaction | None = None
         self._message: SessionTransaction | None = None
         event.listen(session, "after_begin", self._began)
         session.begin()
@@ -87,7 +88,7 @@ class UnitOfWork:
 
     def _began(self, _: Session, transaction: SessionTransaction, connection: Connection) -> None:
         if not transaction.nested:
-            self._connection = connection
+            self._connection, self._root = connection, connection.get_transaction()
             try:
                 self._dialect.begin_write(connection)
             except DBAPIError as error:
@@ -211,7 +212,10 @@ class UnitOfWork:
             )
 
     def _check_connection(self) -> None:
-        if self._connection is not None and self._connection.invalidated:
+        if self._connection is None:
+            return
+        # A rollback on the connection that was refused still ends SQLAlchemy's transaction.
+        if self._connection.invalidated or self._connection.get_transaction() is not self._root:
             raise TransactionLost
 
     def _release(self, savepoint: SessionTransaction) -> None:

@@ -81,6 +81,9 @@ class Dialect(ABC):
         """The select as a source that is evaluated once and in its own order."""
         return statement.subquery(name)
 
+    def check_idle(self, engine: Engine) -> None:  # noqa: B027
+        """:raises DatabaseError: VK0049 while the only connection is in a transaction."""
+
     def begin_write(self, connection: Connection) -> None:  # noqa: B027
         """Makes a worker's transaction one that may write from the beginning."""
 

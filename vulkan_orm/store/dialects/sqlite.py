@@ -81,6 +81,25 @@ class SQLite(Dialect):
         if not event.contains(engine, "savepoint", _begin_first):
             event.listen(engine, "savepoint", _begin_first)
 
+    def check_idle(self, engine: Engine) -> None:
+        # Without a second fairy: the only connection is rolled back when any of them is given back.
+        pool = engine.pool
+        if isinstance(pool, StaticPool):
+            open_already = bool(getattr(pool.connection.driver_connection, "in_transaction", False))
+        elif isinstance(pool, SingletonThreadPool):
+            # Taken twice in one thread, it is only counted, and left alone by the first return.
+            fairy = engine.raw_connection()
+            try:
+                open_already = bool(getattr(fairy.driver_connection, "in_transaction", False))
+            finally:
+                fairy.close()
+        else:
+            return
+        if open_already:
+            raise DatabaseError(
+                CONNECTION_SHARED, "Another transaction is open on the only connection."
+            )
+
     def begin_write(self, connection: Connection) -> None:
         # A transaction that began as a reader cannot always become a writer by waiting. Nothing
         # has happened in this one yet, so one that an engine's own settings began can go.
