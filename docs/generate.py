@@ -61,8 +61,9 @@ def tables_page() -> str:
 def _table(mapper: Mapper[Any]) -> str:
     table = mapper.local_table
     assert isinstance(table, Table)
+    dialect = postgresql.dialect()
     columns = "\n".join(
-        f"| `{each.name}` | {each.type.compile(postgresql.dialect())} | {'yes' if each.nullable else ''} |"
+        f"| `{each.name}` | {each.type.compile(dialect)} | {'yes' if each.nullable else ''} |"
         for each in table.columns
     )
     return f"""\

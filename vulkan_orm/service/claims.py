@@ -160,9 +160,7 @@ class Claims(Settlement):
     def _bury(self, group: Group, policy: RetryPolicy, due: datetime | None) -> None:
         statement = claiming.bury(group.id, group.topic_id, policy, due)
         buried = ids(run(self.session, statement))
-        self._log_acts(
-            group.id, buried, Outcome.DEAD, "dead", reason="the retry budget is spent"
-        )
+        self._log_acts(group.id, buried, Outcome.DEAD, "dead", reason="the retry budget is spent")
 
     def claim_held(
         self,

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from sqlalchemy import Connection, RootTransaction, event
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session, SessionTransaction
 
@@ -80,7 +80,8 @@ class UnitOfWork:
         self.contention: DBAPIError | None = None
         self._dialect = dialect
         self._connection: Connection | None = None
-        self._root: RootTransaction | None = None
+        #: A refused end of the connection's transaction leaves SQLAlchemy's half-way there.
+        self._spoilt = False
         self._message: SessionTransaction | None = None
         event.listen(session, "after_begin", self._began)
         session.begin()
@@ -88,7 +89,7 @@ class UnitOfWork:
 
     def _began(self, _: Session, transaction: SessionTransaction, connection: Connection) -> None:
         if not transaction.nested:
-            self._connection, self._root = connection, connection.get_transaction()
+            self._connection = connection
             try:
                 self._dialect.begin_write(connection)
             except DBAPIError as error:
@@ -102,10 +103,14 @@ class UnitOfWork:
             self.savepoints += 1
 
     def _refuse_commit(self, _: Connection) -> None:
-        self.session.refuse_if_guarded("connection().commit")
+        self._refuse("connection().commit")
 
     def _refuse_rollback(self, _: Connection) -> None:
-        self.session.refuse_if_guarded("connection().rollback")
+        self._refuse("connection().rollback")
+
+    def _refuse(self, call: str) -> None:
+        self._spoilt = self._spoilt or self.session.vulkan_guarded
+        self.session.refuse_if_guarded(call)
 
     def _refuse_ending(self, _: Any, __: Any, statement: str, *___: Any) -> None:
         # A COMMIT in SQL would keep what neighbours wrote, and they would write it again.
@@ -196,6 +201,10 @@ class UnitOfWork:
     def abandon(self) -> None:
         """Rolls everything back and gives the connection back, whatever state it is in."""
         self.session.vulkan_guarded = False
+        if self._spoilt:
+            # Closing would put it back into the pool with what the handler wrote still open.
+            self.session.invalidate()
+            return
         try:
             self.session.close()
         except Exception:
@@ -212,10 +221,7 @@ class UnitOfWork:
             )
 
     def _check_connection(self) -> None:
-        if self._connection is None:
-            return
-        # A rollback on the connection that was refused still ends SQLAlchemy's transaction.
-        if self._connection.invalidated or self._connection.get_transaction() is not self._root:
+        if self._spoilt or (self._connection is not None and self._connection.invalidated):
             raise TransactionLost
 
     def _release(self, savepoint: SessionTransaction) -> None:
