@@ -6,8 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
 from tests.conformance.harness import App, Job
 from tests.conformance.test_fair_claims import wait_until, working
+from vulkan_orm import MessageMeta, RetryPolicy
+from vulkan_orm.consumers.handlers import DEFAULT_LEASE
+from vulkan_orm.models import ExceptionQueue
 from vulkan_orm.service.watermark import Watermark
 
 LEASE = 5.0
@@ -50,3 +56,25 @@ def test_beside_a_careful_range_no_handler_of_another_group_runs(app: App) -> No
         wait_until(lambda: len(ran) == 12)
     assert overlaps == []
     assert sorted(ran) == ["careful"] * 4 + ["one"] * 4 + ["two"] * 4
+
+
+def test_after_a_careful_retry_the_worker_goes_on_as_before(app: App) -> None:
+    """One that has left lets others in at once, and not only when their patience ends."""
+    began = time.monotonic()
+    ran: list[str] = []
+
+    def handler(payload: Job, session: Session, meta: MessageMeta) -> None:
+        ran.append(meta.group)
+        if meta.group == "first" and not meta.attempts:
+            raise ValueError
+
+    app.consumer(handler, group="first", retry=RetryPolicy(jitter=False))
+    app.publish()
+    app.drain()
+    app.pass_time(2)
+    app.in_transaction(lambda session: session.execute(update(ExceptionQueue).values(careful=True)))
+    app.publish()
+    app.consumer(handler, group="second")
+    assert app.drain()["succeeded"] >= 2
+    assert ran.count("second") == 2
+    assert time.monotonic() - began < DEFAULT_LEASE.total_seconds() / 2
