@@ -216,6 +216,9 @@ class Vulkan:
         """Runs what is due until nothing is; how often each outcome came.
 
         A delivery put back and due at once runs again, at most 100 times: a drain always ends.
+
+        :raises StaleClaim: VK0030 when a worker took a claim of this drain over meanwhile; its
+            writes are undone.
         """
         return self._finish(self._drain)
 

@@ -176,23 +176,23 @@ def test_a_message_may_ask_for_fewer_delays_never_for_more(
 
 def test_delays_do_not_inflate_the_backoff_and_errors_do_not_spend_delays(app: App) -> None:
     """C19: many delays, an error, more delays, an error, then success."""
-    failing = {40, 51}
+    failing = {20, 26}
 
     def handler(payload: Job, meta: MessageMeta) -> None:
         if meta.attempts in failing:
             raise ValueError("plain")
-        if meta.attempts < 52:
+        if meta.attempts < 27:
             raise Delay(0)
 
     policy = RetryPolicy(max_retries=2, backoff_base=timedelta(seconds=10), jitter=False)
     app.consumer(handler, session=False, retry=policy)
     message = app.publish()
-    assert app.drain() == {"delayed": 40, "exception": 1}
+    assert app.drain() == {"delayed": 20, "exception": 1}
     assert round(seconds_until_due(app, message)) == 10
-    assert app.later(11) == {"delayed": 10, "exception": 1}
+    assert app.later(11) == {"delayed": 5, "exception": 1}
     assert round(seconds_until_due(app, message)) == 20
     row = app.row(message)
-    assert (row.attempts, row.delays, row.spent) == (52, 50, 2)
+    assert (row.attempts, row.delays, row.spent) == (27, 25, 2)
     assert app.later(21) == {"succeeded": 1}
 
 

@@ -42,7 +42,6 @@ WORKER_LOST_TEXT = ErrorText(
 # What a lost range or batch leaves for policies to judge later needs none now.
 _NO_POLICY = RetryPolicy()
 # What every success comes to: nothing that would have to be worked out for each.
-_GONE = Gone()
 
 Row = dict[str, Any]
 
@@ -256,8 +255,6 @@ def _first_reported(claimed: ClaimedRange, reports: Sequence[Report]) -> int:
 
 
 def _decide(report: Report, policy: RetryPolicy) -> Verdict:
-    if isinstance(report.outcome, Succeeded):
-        return _GONE
     delivery = report.delivery
     return decide(
         report.outcome,
