@@ -41,7 +41,6 @@ WORKER_LOST_TEXT = ErrorText(
 )
 # What a lost range or batch leaves for policies to judge later needs none now.
 _NO_POLICY = RetryPolicy()
-# What every success comes to: nothing that would have to be worked out for each.
 
 Row = dict[str, Any]
 
