@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from tests.conformance.harness import App, Job
 from tests.conformance.host import Effect
-from vulkan_orm import Draft, PayloadError, UsageError
+from vulkan_orm import Delay, Draft, MessageMeta, PayloadError, UsageError
 
 SURROGATE = "\ud83d"
 
@@ -283,3 +283,27 @@ def test_a_topic_or_group_cannot_have_an_unusable_name(app: App, name: Any) -> N
     with pytest.raises(UsageError) as group:
         app.consumer(lambda payload, session, meta: None, group=name)
     assert topic.value.code == group.value.code == "VK0004"
+
+
+def test_a_delay_that_outlasts_the_retention_is_warned_of(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R21: it is granted, and whoever reads the log learns that the message will be gone."""
+    short = app.vulkan.topic("short", Job, retention=timedelta(days=1))
+
+    def handler(payload: Job, session: Session, meta: MessageMeta) -> None:
+        if payload.name == "until":
+            raise Delay(until=datetime(9000, 1, 1, tzinfo=UTC))
+        raise Delay(timedelta(hours=1) if payload.name == "soon" else timedelta(days=2))
+
+    app.consumer(handler, topic=short)
+    app.publish(Job(name="soon"), topic=short)
+    assert app.drain() == {"delayed": 1}
+    assert "outlasts" not in caplog.text
+    app.publish(Job(name="late"), topic=short)
+    assert app.drain() == {"delayed": 1}
+    assert "short/crew: a delay of 2 days, 0:00:00 outlasts the topic's retention" in caplog.text
+    caplog.clear()
+    app.publish(Job(name="until"), topic=short)
+    assert app.drain() == {"delayed": 1}
+    assert "outlasts" in caplog.text

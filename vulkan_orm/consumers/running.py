@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy.exc import DBAPIError
@@ -281,11 +282,17 @@ class Runner:
 
     def _warn_of_retention(self, outcome: Delayed) -> None:
         retention = self._consumer.retention
-        if retention is not None and outcome.wait >= retention:
+        if retention is None:
+            return
+        wait = outcome.wait
+        if outcome.until is not None:
+            # Good enough for a warning: nothing is decided by this machine's clock.
+            wait = max(wait, outcome.until - datetime.now(UTC))
+        if wait >= retention:
             logger.warning(
                 "%s: a delay of %s outlasts the topic's retention of %s.",
                 self._consumer.name,
-                outcome.wait,
+                wait,
                 retention,
             )
 
