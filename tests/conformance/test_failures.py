@@ -255,3 +255,19 @@ def test_the_log_tells_when_a_run_began_and_how_long_it_took(app: App) -> None:
     assert 0 <= entry.duration < 60
     assert (entry.traceback or "").endswith("ValueError: bad\n")
     assert entry.owner
+
+
+def test_a_traceback_in_the_log_begins_at_the_handler(app: App) -> None:
+    """Whoever reads it at night wants the application's own code."""
+
+    def handler(payload: Job, session: Session, meta: MessageMeta) -> None:
+        raise ValueError("no printer")
+
+    app.consumer(handler, retry=at_once(0))
+    message = app.publish()
+    app.drain()
+    (entry,) = app.log(message)
+    assert entry.traceback is not None
+    assert "vulkan_orm/consumers" not in entry.traceback
+    assert "in handler" in entry.traceback
+    assert entry.traceback.endswith("ValueError: no printer\n")

@@ -1,6 +1,7 @@
 """Turning any error into text that every database takes: cleaned, capped, never raising."""
 
 import traceback
+from types import TracebackType
 
 from vulkan_orm.core.outcomes import ErrorText
 from vulkan_orm.diagnostics import condition_of
@@ -63,8 +64,18 @@ def _traceback(error: BaseException) -> str | None:
     try:
         if error.__traceback__ is None:
             return None
-        lines = traceback.format_exception(error)
+        lines = traceback.format_exception(type(error), error, _from_handler(error.__traceback__))
     except BaseException:
         return None
     # The end of a traceback says most, so the beginning is what a cap takes away.
     return clean("".join(lines)[-MAX_TRACEBACK:], MAX_TRACEBACK)
+
+
+def _from_handler(frames: TracebackType) -> TracebackType:
+    """The frames from the handler on: how it came to be called tells a reader nothing."""
+    frame: TracebackType | None = frames
+    while frame is not None:
+        if not frame.tb_frame.f_globals.get("__name__", "").startswith("vulkan_orm.consumers."):
+            return frame
+        frame = frame.tb_next
+    return frames
