@@ -195,7 +195,10 @@ def test_no_module_grows_without_end() -> None:
 def test_imports_keep_their_contracts() -> None:
     """Layers point down, the core is pure, migrations import nothing of ours."""
     # In a process of its own, since it sets logging up anew and silences what others test.
-    call = f"import sys; from importlinter.cli import lint_imports as f; sys.exit(f({CONFIG!r}, no_cache=True))"
+    call = (
+        "import sys; from importlinter.cli import lint_imports as lint;"
+        f" sys.exit(lint({CONFIG!r}, no_cache=True))"
+    )
     linted = subprocess.run(
         [sys.executable, "-c", call], cwd=ROOT, capture_output=True, text=True, check=False
     )
