@@ -65,7 +65,7 @@ class Runner:
         self._engines = engines
         self._stop = stop
         self._lease = lease
-        self._began = time.monotonic()
+        self._began = 0.0
 
     def run(self) -> Steps[Tally]:
         """Runs until the work is done, has taken its time, is lost, or a stop is asked for.
@@ -76,6 +76,8 @@ class Runner:
         """
         try:
             yield from transact(self._work.begin)
+            # From here, so that waiting for a busy database never hands back work that nobody ran.
+            self._began = time.monotonic()
             yield from self._run_all()
         except StaleClaim:
             raise

@@ -66,8 +66,13 @@ class Claims(Settlement):
         rows = self._unread(database, group, position, watermark, limit, upto)
         if not rows:
             return None
-        first, last = rows[0].id, rows[-1].id
-        run(self.session, claiming.advance(group.id, last))
+        run(self.session, claiming.advance(group.id, rows[-1].id))
+        return self._new_range(group, owner, lease, rows[0].id, rows)
+
+    def _new_range(
+        self, group: Group, owner: str, lease: float, first: int, rows: Sequence[Any]
+    ) -> ClaimedRange:
+        last = rows[-1].id
         added = run(self.session, claiming.add_range(group.id, first, last, owner, lease))
         return ClaimedRange(
             group, added.scalar_one(), owner, first, last, first - 1, False,
@@ -123,13 +128,8 @@ class Claims(Settlement):
         self, group: Group, left: Any, owner: str, lease: float, rows: Sequence[Any]
     ) -> ClaimedRange:
         """Takes the beginning of a range that somebody left; the rest waits for others."""
-        first, last = left.progress + 1, rows[-1].id
-        run(self.session, claiming.shorten_range(left.id, last + 1))
-        added = run(self.session, claiming.add_range(group.id, first, last, owner, lease))
-        return ClaimedRange(
-            group, added.scalar_one(), owner, first, last, first - 1, False,
-            [_first_delivery(group, owner, row) for row in rows],
-        )  # fmt: skip
+        run(self.session, claiming.shorten_range(left.id, rows[-1].id + 1))
+        return self._new_range(group, owner, lease, left.progress + 1, rows)
 
     def claim_due(
         self,

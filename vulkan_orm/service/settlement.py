@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
+from sqlalchemy import Update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -94,15 +95,11 @@ class Settlement:
         :param running: the message that runs next, in careful mode.
         :raises StaleClaim: VK0030, when somebody else has the range by now.
         """
-        before = _first_reported(claimed, reports)
-        if progress >= claimed.last:
-            statement: Any = settling.finish_range(claimed.id, claimed.owner, before=before)
-        else:
-            statement = settling.move_range(
-                claimed.id, claimed.owner,
-                before=before, progress=progress, running=running, lease=lease,
-            )  # fmt: skip
-        self._own(claimed, statement)
+        moved = settling.move_range(
+            claimed.id, claimed.owner, before=_first_reported(claimed, reports),
+            progress=progress, running=running, lease=lease,
+        )  # fmt: skip
+        self._move(claimed, reports, progress, moved)
         return self.apply_outcomes(reports, policy, log_successes=log_successes)
 
     def hand_back(
@@ -118,14 +115,10 @@ class Settlement:
 
         :raises StaleClaim: VK0030, when somebody else has the range by now.
         """
-        before = _first_reported(claimed, reports)
-        if progress >= claimed.last:
-            statement: Any = settling.finish_range(claimed.id, claimed.owner, before=before)
-        else:
-            statement = settling.hand_back_range(
-                claimed.id, claimed.owner, before=before, progress=progress
-            )
-        self._own(claimed, statement)
+        handed_back = settling.hand_back_range(
+            claimed.id, claimed.owner, before=_first_reported(claimed, reports), progress=progress
+        )
+        self._move(claimed, reports, progress, handed_back)
         return self.apply_outcomes(reports, policy, log_successes=log_successes)
 
     def range_progress(self, claimed: ClaimedRange) -> int | None:
@@ -190,6 +183,16 @@ class Settlement:
             raise StaleClaim(
                 STALE_CLAIM, f"The range of message {delivery.message_id} is not ours any more."
             )
+
+    def _move(
+        self, claimed: ClaimedRange, reports: Sequence[Report], progress: int, moved: Update
+    ) -> None:
+        """Moves a range on by the given statement, or ends it where nothing is left of it."""
+        if progress < claimed.last:
+            self._own(claimed, moved)
+            return
+        before = _first_reported(claimed, reports)
+        self._own(claimed, settling.finish_range(claimed.id, claimed.owner, before=before))
 
     def _own(self, claimed: ClaimedRange, statement: Any) -> None:
         if run(self.session, statement).rowcount != 1:

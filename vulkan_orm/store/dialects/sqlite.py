@@ -82,32 +82,25 @@ class SQLite(Dialect):
             event.listen(engine, "savepoint", _begin_first)
 
     def check_idle(self, engine: Engine) -> None:
-        # Without a second fairy: the only connection is rolled back when any of them is given back.
         pool = engine.pool
         if isinstance(pool, StaticPool):
-            open_already = bool(getattr(pool.connection.driver_connection, "in_transaction", False))
+            # Not taken from the pool: giving it back would roll back what is open on it.
+            _refuse_company(pool.connection.driver_connection)
         elif isinstance(pool, SingletonThreadPool):
             # Taken twice in one thread, it is only counted, and left alone by the first return.
-            fairy = engine.raw_connection()
+            taken = engine.raw_connection()
             try:
-                open_already = bool(getattr(fairy.driver_connection, "in_transaction", False))
+                _refuse_company(taken.driver_connection)
             finally:
-                fairy.close()
-        else:
-            return
-        if open_already:
-            raise DatabaseError(
-                CONNECTION_SHARED, "Another transaction is open on the only connection."
-            )
+                taken.close()
 
     def begin_write(self, connection: Connection) -> None:
         # A transaction that began as a reader cannot always become a writer by waiting. Nothing
         # has happened in this one yet, so one that an engine's own settings began can go.
-        if _in_transaction(connection):
-            if isinstance(connection.engine.pool, _ONE_CONNECTION):
-                raise DatabaseError(
-                    CONNECTION_SHARED, "Another transaction is open on the only connection."
-                )
+        driver = connection.connection.driver_connection
+        if isinstance(connection.engine.pool, _ONE_CONNECTION):
+            _refuse_company(driver)
+        elif _in_transaction(driver):
             connection.exec_driver_sql("ROLLBACK")
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
@@ -121,12 +114,19 @@ class SQLite(Dialect):
         return code is not None and code & 0xFF in _BUSY
 
 
-def _in_transaction(connection: Connection) -> bool:
-    return bool(getattr(connection.connection.driver_connection, "in_transaction", False))
+def _in_transaction(driver: Any) -> bool:
+    return bool(getattr(driver, "in_transaction", False))
+
+
+def _refuse_company(driver: Any) -> None:
+    if _in_transaction(driver):
+        raise DatabaseError(
+            CONNECTION_SHARED, "Another transaction is open on the only connection."
+        )
 
 
 def _begin_first(connection: Connection, _name: str | None) -> None:
-    if not _in_transaction(connection):
+    if not _in_transaction(connection.connection.driver_connection):
         connection.exec_driver_sql("BEGIN")
 
 
