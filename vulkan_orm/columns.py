@@ -25,9 +25,16 @@ class UTCDateTime(TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return None if value is None else in_utc(value)
+
+
+def in_utc(value: datetime) -> datetime:
+    """A stored instant as drivers give it, aware and in UTC."""
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+#: An instant as the driver has it, for :func:`in_utc` where somebody asks.
+PLAIN_INSTANT = DateTime(timezone=True)
 
 
 class Json(TypeDecorator[Any]):

@@ -251,6 +251,12 @@ MESSAGE_PRUNED = _permanent(
     "Retention removed the message before its delivery was due.",
     "Keep the topic's messages longer than the longest delay.",
 )
+BAD_FAILURES = _transient(
+    "VK0036",
+    "unusable answer of a batch handler",
+    "A batch handler told of failures, but not by place in its list of payloads.",
+    "Return None, or a mapping of places (from 0) to errors.",
+)
 
 # The database
 NOT_MIGRATED = _transient(

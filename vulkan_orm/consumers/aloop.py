@@ -5,8 +5,8 @@ import contextlib
 import contextvars
 import logging
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -17,10 +17,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vulkan_orm.consumers import worker as protocol
 from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.handlers import Consumer
-from vulkan_orm.consumers.loop import SIGNALS, TRIES, contention_pause, invoke, worker
+from vulkan_orm.consumers.loop import SIGNALS, TRIES, contention_pause, in_thread, invoke, worker
 from vulkan_orm.consumers.shutdown import RunCancelled, Stop
 from vulkan_orm.consumers.steps import (
     Attend,
+    Begin,
+    Collect,
     Conversation,
     Invoke,
     Rest,
@@ -37,6 +39,8 @@ logger = logging.getLogger("vulkan_orm.worker")
 T = TypeVar("T")
 # What a cancelled handler gets to tidy up, before its delivery is given back without it.
 TIDYING = 1.5
+# Handlers that never wait for anything must not keep the loop from the rest of the application.
+YIELDING = 0.01
 
 
 class AsyncDriver:
@@ -78,28 +82,63 @@ class AsyncDriver:
             case Invoke():
                 return await self._invoke(step)
             case Attend():
-                return await self._bridge.run_sync(lambda _: step.work())
+                return await self._attend(step)
             case Transact():
                 return await self.transact(step.work)
+            case Begin(work=work, landed=landed):
+                return asyncio.create_task(self._ahead(work, landed))
+            case Collect(begun=begun):
+                return await begun
             case Rest(seconds=seconds):
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._asked.wait(), seconds)
                 return None
 
-    async def _invoke(self, step: Invoke) -> BaseException | None:
-        """Runs a handler in a task of its own: what it does to its task ends with it."""
-        call = _contained(step.call) if step.is_async else _in_thread(partial(invoke, step.call))
-        task = asyncio.ensure_future(call)
-        self._running.add(task)
-        try:
-            await asyncio.wait({task})
-        finally:
-            self._running.discard(task)
-        error = asyncio.CancelledError() if task.cancelled() else task.result()
-        # A cancellation that nobody here asked for is a failure like any other.
-        if self._cutting and isinstance(error, asyncio.CancelledError):
-            return RunCancelled()
-        return error
+    async def _attend(self, step: Attend) -> Any:
+        return await self._bridge.run_sync(lambda _: step.work())
+
+    async def _ahead(
+        self, work: Callable[[DeliveryRepository], Any], landed: Callable[[Any], None]
+    ) -> None:
+        landed(await self.transact(work))
+
+    async def _invoke(self, step: Invoke) -> None:
+        talk = Conversation(step.calls)
+        while True:
+            if step.is_async:
+                attention = await self._in_task(step.call, talk)
+            else:
+                context = contextvars.copy_context()
+                run = partial(context.run, invoke, step.call, talk)
+                attention = await asyncio.wrap_future(in_thread(run, "vulkan handler"))
+            if attention is None:
+                return
+            try:
+                talk.answer = await self._attend(attention)
+            except BaseException as error:
+                talk.failure = error
+
+    async def _in_task(
+        self, call: Callable[..., Awaitable[Any]], talk: Conversation[Any, None]
+    ) -> Attend | None:
+        """Calls an async handler in tasks of its own: what it does to its task ends with it."""
+        while True:
+            spell = _Spell(self, call, talk)
+            task = asyncio.create_task(spell.run())
+            self._running.add(task)
+            try:
+                await asyncio.wait({task})
+            finally:
+                self._running.discard(task)
+            if not task.cancelled():
+                task.result()
+            if spell.attention or spell.over:
+                return spell.attention
+
+    def answer(self, error: BaseException) -> BaseException:
+        """What a handler raised; a cancellation nobody here asked for is a failure like others."""
+        cut = self._cutting and isinstance(error, asyncio.CancelledError)
+        return RunCancelled() if cut else error
 
     async def transact(self, work: Callable[[DeliveryRepository], T]) -> T:
         """Runs work in a transaction of its own; again where the database says contention."""
@@ -139,29 +178,45 @@ class AsyncDriver:
     async def _give_back(self, crew: Worker) -> None:
         for held in list(crew.at_work.values()):
             try:
-                await self.transact(partial(held.hand_back, reports=[]))
+                await self.transact(held.hand_back)
             except (VulkanError, DBAPIError) as error:
                 logger.warning("%s could not be given back: %s", held.owner, error)
 
 
-async def _in_thread(call: Callable[[], T]) -> T:
-    """As asyncio.to_thread, but in a thread that no end of a loop or process waits for."""
-    answer: Future[T] = Future()
-    answer.set_running_or_notify_cancel()
-    context = contextvars.copy_context()
-    threading.Thread(
-        target=lambda: answer.set_result(context.run(call)), name="vulkan handler", daemon=True
-    ).start()
-    return await asyncio.wrap_future(answer)
+class _Spell:
+    """The calls of a handler that one task makes."""
 
+    def __init__(
+        self,
+        driver: AsyncDriver,
+        call: Callable[..., Awaitable[Any]],
+        talk: Conversation[Any, None],
+    ) -> None:
+        self.attention: Attend | None = None
+        self.over = False
+        self._driver = driver
+        self._call = call
+        self._talk = talk
 
-async def _contained(call: Callable[[], Awaitable[Any]]) -> BaseException | None:
-    """Awaits a handler; what it raised, or None. Not even SystemExit reaches the loop."""
-    try:
-        await call()
-    except BaseException as error:
-        return error
-    return None
+    async def run(self) -> None:
+        """Calls until the database is needed in between, the task was cancelled, or to the end."""
+        task = asyncio.current_task()
+        assert task is not None
+        yielded = time.monotonic()
+        while (step := self._talk.next()) is not None:
+            if isinstance(step, Attend):
+                self.attention = step
+                return
+            try:
+                await self._call(*step)
+            except BaseException as error:
+                self._talk.answer = self._driver.answer(error)
+            if task.cancelling():
+                return
+            if time.monotonic() - yielded > YIELDING:
+                await asyncio.sleep(0)
+                yielded = time.monotonic()
+        self.over = True
 
 
 async def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace: float) -> None:

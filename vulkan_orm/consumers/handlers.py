@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict
 from vulkan_orm.consumers.injection import Handler, Injection, inject
 from vulkan_orm.core.classify import Treat, check_treat
 from vulkan_orm.core.instants import as_delay
+from vulkan_orm.core.pace import MAX_RANGE
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import BAD_OPTION, UsageError
 from vulkan_orm.models import NAME_LENGTH
@@ -33,6 +34,7 @@ class Consumer:
     treat: Treat = field(default_factory=dict)
     log_successes: bool = False
     concurrency: int = 1
+    max_batch: int = MAX_RANGE
     retention: timedelta | None = None
 
     @property
@@ -52,6 +54,7 @@ class ConsumerOptions(TypedDict, total=False):
       second for handlers with a session.
     - ``log_successes``: whether first runs that simply work get a log row too; no.
     - ``concurrency``: how many messages run at a time in one worker, in threads or tasks; 1.
+    - ``max_batch``: how many messages a handler of ``list[Payload]`` gets at once, at most; 1000.
     """
 
     retry: RetryPolicy
@@ -60,6 +63,7 @@ class ConsumerOptions(TypedDict, total=False):
     isolation: Isolation
     log_successes: bool
     concurrency: int
+    max_batch: int
 
 
 def register(
@@ -90,6 +94,7 @@ def register(
         treat=options.get("treat") or {},
         log_successes=options.get("log_successes", False),
         concurrency=options.get("concurrency", 1),
+        max_batch=options.get("max_batch", MAX_RANGE),
         retention=retention,
     )
 
@@ -106,9 +111,11 @@ def _check(options: ConsumerOptions) -> None:
         raise UsageError(BAD_OPTION, f"isolation={isolation!r} is neither 'range' nor 'message'.")
     if not 1 <= options.get("concurrency", 1) <= MAX_CONCURRENCY:
         raise UsageError(BAD_OPTION, f"concurrency is not from 1 to {MAX_CONCURRENCY}.")
+    if not 1 <= options.get("max_batch", 1) <= MAX_RANGE:
+        raise UsageError(BAD_OPTION, f"max_batch is not from 1 to {MAX_RANGE}.")
 
 
 def _default_isolation(engines: Engines, injection: Injection) -> Isolation:
     # With one writer, a range of writing handlers would keep publishers waiting for all of it.
-    writes = injection.session is not None
+    writes = injection.session and not injection.batch
     return "message" if engines.dialect.single_writer and writes else "range"

@@ -2,7 +2,7 @@
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,30 +10,22 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from vulkan_orm.consumers.meta import MessageMeta
+from vulkan_orm.consumers.telling import telling
 from vulkan_orm.diagnostics import NOT_AWAITED, NOT_INJECTABLE, WRONG_COLOUR, UsageError
 
 Handler = Callable[..., Any]
+ROLES = ("payload", "session", "meta")
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """How to call one handler."""
+    """How to call one handler: ``call`` takes payload, session and meta, or lists for a batch."""
 
-    handler: Handler
+    call: Callable[[Any, Any, Any], Any]
     is_async: bool
-    payload: str | None
-    session: str | None
-    meta: str | None
-
-    def call(self, payload: Any, session: Any, meta: MessageMeta | None) -> Any:
-        arguments = {}
-        if self.payload is not None:
-            arguments[self.payload] = payload
-        if self.session is not None:
-            arguments[self.session] = session
-        if self.meta is not None:
-            arguments[self.meta] = meta
-        return self.handler(**arguments)
+    session: bool
+    meta: bool
+    batch: bool
 
 
 def inject(handler: Handler, payload_type: Any, *, async_engine: bool) -> Injection:
@@ -47,9 +39,11 @@ def inject(handler: Handler, payload_type: Any, *, async_engine: bool) -> Inject
     is_async = inspect.iscoroutinefunction(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise UsageError(NOT_INJECTABLE, f"{name} is a generator, whose body nobody would run.")
+    parameters = _parameters(handler, function, name)
+    batch = any(_is_batch(annotation, payload_type) for _, annotation in parameters)
     found: dict[str, str] = {}
-    for parameter, annotation in _parameters(handler, function, name):
-        role = _role(annotation, payload_type)
+    for parameter, annotation in parameters:
+        role = _role(annotation, payload_type, batch=batch)
         if role is None and parameter.default is not parameter.empty:
             continue
         if role is None or role in found or parameter.kind is parameter.POSITIONAL_ONLY:
@@ -62,9 +56,19 @@ def inject(handler: Handler, payload_type: Any, *, async_engine: bool) -> Inject
         found[role] = parameter.name
     if is_async and not async_engine:
         raise UsageError(WRONG_COLOUR, f"{name} is async, and the engine is sync.")
-    return Injection(
-        handler, is_async, found.get("payload"), found.get("session"), found.get("meta")
-    )
+    if batch:
+        handler = telling(handler, found["payload"], is_async=is_async)
+    call = _by_name(handler, found)
+    return Injection(call, is_async, "session" in found, "meta" in found, batch)
+
+
+def _by_name(handler: Handler, found: Mapping[str, str]) -> Callable[[Any, Any, Any], Any]:
+    """The handler, called with what it asks for."""
+    if list(found) == ["payload"]:
+        payload_name = found["payload"]
+        return lambda payload, session, meta: handler(**{payload_name: payload})
+    names = [(found[role], place) for place, role in enumerate(ROLES) if role in found]
+    return lambda *given: handler(**{name: given[place] for name, place in names})
 
 
 def refuse_awaitable(result: Any) -> None:
@@ -100,11 +104,23 @@ def _parameters(handler: Handler, function: Any, name: str) -> list[tuple[inspec
     ]
 
 
-def _role(annotation: Any, payload_type: Any) -> str | None:
-    if annotation is MessageMeta:
-        return "meta"
+def _is_batch(annotation: Any, payload_type: Any) -> bool:
+    """Whether a parameter takes the payloads of many messages."""
+    if annotation == payload_type or typing.get_origin(annotation) is not list:
+        return False
+    (member,) = typing.get_args(annotation)
+    return member is not MessageMeta and _role(member, payload_type, batch=False) == "payload"
+
+
+def _role(annotation: Any, payload_type: Any, *, batch: bool) -> str | None:
     if _is_session(annotation):
         return "session"
+    if batch:
+        if annotation == list[MessageMeta]:
+            return "meta"
+        return "payload" if _is_batch(annotation, payload_type) else None
+    if annotation is MessageMeta:
+        return "meta"
     if annotation in (payload_type, Any, object):
         return "payload"
     both_classes = inspect.isclass(annotation) and inspect.isclass(payload_type)

@@ -6,8 +6,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy.exc import DBAPIError
@@ -21,6 +21,9 @@ from vulkan_orm.consumers.leases import LeaseKeeper
 from vulkan_orm.consumers.shutdown import Stop
 from vulkan_orm.consumers.steps import (
     Attend,
+    Begin,
+    Calls,
+    Collect,
     Conversation,
     Invoke,
     Rest,
@@ -64,25 +67,56 @@ def drive(steps: Steps[T], engines: Engines, stop: Stop) -> T:
 
 def _perform(step: Step, engines: Engines, stop: Stop) -> Any:
     match step:
-        case Invoke(call=call):
-            return invoke(call)
+        case Invoke(call=call, calls=calls):
+            return _invoke(call, calls)
         case Attend(work=work):
             return work()
         case Transact(work=work):
             return transact(engines, work)
+        case Begin(work=work, landed=landed):
+            return in_thread(lambda: landed(transact(engines, work)), "vulkan ahead")
+        case Collect(begun=begun):
+            return begun.result()
         case Rest(seconds=seconds):
             return stop.wait(seconds)
 
 
-def invoke(call: Callable[[], Any]) -> BaseException | None:
-    """Calls a sync handler; what it raised, or None."""
-    try:
-        result = call()
-        if result is not None:
-            refuse_awaitable(result)
-    except BaseException as error:
-        return error
+def _invoke(call: Callable[..., Any], calls: Calls) -> None:
+    talk = Conversation(calls)
+    while (attention := invoke(call, talk)) is not None:
+        try:
+            talk.answer = attention.work()
+        except BaseException as error:
+            talk.failure = error
+
+
+def invoke(call: Callable[..., Any], talk: Conversation[Any, None]) -> Attend | None:
+    """Calls a sync handler until the database is needed in between, or to the end (None)."""
+    while (step := talk.next()) is not None:
+        if isinstance(step, Attend):
+            return step
+        try:
+            result = call(*step)
+            if result is not None:
+                refuse_awaitable(result)
+        except BaseException as error:
+            talk.answer = error
     return None
+
+
+def in_thread(call: Callable[[], T], name: str) -> "Future[T]":
+    """Runs something in a thread that no end of a loop or process waits for."""
+    answer: Future[T] = Future()
+    answer.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return answer
 
 
 def transact(engines: Engines, work: Callable[[DeliveryRepository], T]) -> T:
@@ -157,7 +191,7 @@ def _join(threads: Sequence[threading.Thread], stop: Stop, grace: float) -> None
 def _give_back(crew: Worker) -> None:
     for held in list(crew.at_work.values()):
         try:
-            transact(crew.engines, partial(held.hand_back, reports=[]))
+            transact(crew.engines, held.hand_back)
         except (VulkanError, DBAPIError) as error:
             logger.warning("%s could not be given back: %s", held.owner, error)
 

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from vulkan_orm.service.repository import DeliveryRepository
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -29,10 +30,32 @@ class Attend:
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """The user's function. Answered with the error it raised, or None."""
+    """The user's function, called with each tuple of arguments that ``calls`` yields.
 
-    call: Callable[[], Any]
+    A call is answered with the error it raised, or None. Between calls an :class:`Attend` may come.
+    """
+
+    call: Callable[..., Any]
+    calls: "Calls"
     is_async: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A short transaction beside what goes on here. Answered with what :class:`Collect` takes.
+
+    ``landed`` gets its result as soon as it has committed.
+    """
+
+    work: Callable[[DeliveryRepository], Any]
+    landed: Callable[[Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """Waits for what was begun. Answered with its result, or its failure."""
+
+    begun: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +65,8 @@ class Rest:
     seconds: float
 
 
-Step = Transact | Attend | Invoke | Rest
+Step = Transact | Attend | Invoke | Begin | Collect | Rest
+Calls = Generator[tuple[Any, ...] | Attend, Any, None]
 Steps = Generator[Step, Any, T]
 
 
@@ -56,17 +80,17 @@ def attend(work: Callable[[], T]) -> Steps[T]:
     return answer
 
 
-class Conversation(Generic[T]):
-    """A protocol being driven: its next step, and the answer or failure it gets for it."""
+class Conversation(Generic[S, T]):
+    """A generator being driven: its next step, and the answer or failure it gets for it."""
 
     result: T
 
-    def __init__(self, steps: Steps[T]) -> None:
+    def __init__(self, steps: Generator[S, Any, T]) -> None:
         self._steps = steps
         self.answer: Any = None
         self.failure: BaseException | None = None
 
-    def next(self) -> Step | None:
+    def next(self) -> S | None:
         """The next step; None at the end, when there is a result."""
         answer, failure = self.answer, self.failure
         self.answer = self.failure = None

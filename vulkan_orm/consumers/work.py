@@ -13,6 +13,22 @@ from vulkan_orm.service.repository import DeliveryRepository
 STOPPED = ErrorText(type="Interrupted", text="the worker was asked to stop")
 
 
+@dataclass(slots=True)
+class Stretch:
+    """The next deliveries of some work, run in one transaction.
+
+    How many, and reports of those worth one: a first run that simply worked is only counted.
+    """
+
+    count: int = 0
+    reports: list[Report] = field(default_factory=list)
+
+    @property
+    def plain(self) -> int:
+        """How many simply worked."""
+        return self.count - len(self.reports)
+
+
 class Work(Protocol):
     """Deliveries under one lease. ``rest`` are those whose outcome is not recorded yet."""
 
@@ -40,20 +56,20 @@ class Work(Protocol):
         """What must be recorded before the first one runs."""
         ...
 
-    def settle(self, repository: DeliveryRepository, reports: Sequence[Report]) -> list[Verdict]:
-        """Records reports of the next deliveries, in their order."""
+    def settle(self, repository: DeliveryRepository, stretch: Stretch) -> list[Verdict]:
+        """Records what became of the next deliveries; a verdict for each report."""
         ...
 
-    def settled(self, reports: Sequence[Report]) -> None:
+    def settled(self, stretch: Stretch) -> None:
         """The transaction that settled them has committed."""
         ...
 
-    def is_settled(self, repository: DeliveryRepository, report: Report) -> bool:
+    def is_settled(self, repository: DeliveryRepository, stretch: Stretch) -> bool:
         """Whether a commit whose answer was lost has happened."""
         ...
 
-    def hand_back(self, repository: DeliveryRepository, reports: Sequence[Report]) -> list[Verdict]:
-        """Records reports and gives up the rest, uncharged."""
+    def hand_back(self, repository: DeliveryRepository) -> None:
+        """Gives up the rest, uncharged."""
         ...
 
 
@@ -64,9 +80,12 @@ class RangeWork:
     claimed: ClaimedRange
     consumer: Consumer
     rest: Sequence[Delivery] = field(init=False)
+    #: How far it is recorded as done.
+    _progress: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.rest = self.claimed.deliveries
+        self._progress = self.claimed.progress
 
     @property
     def owner(self) -> str:
@@ -86,38 +105,33 @@ class RangeWork:
 
     def begin(self, repository: DeliveryRepository) -> None:
         if self.claimed.careful or not self.rest:
-            self._move(repository, [], self.rest)
+            self._move(repository, Stretch())
+            self._progress = self._before(self.rest)
 
-    def settle(self, repository: DeliveryRepository, reports: Sequence[Report]) -> list[Verdict]:
-        return self._move(repository, reports, self.rest[len(reports) :])
+    def settle(self, repository: DeliveryRepository, stretch: Stretch) -> list[Verdict]:
+        return self._move(repository, stretch)
 
-    def settled(self, reports: Sequence[Report]) -> None:
-        self.rest = self.rest[len(reports) :]
+    def settled(self, stretch: Stretch) -> None:
+        self.rest = self.rest[stretch.count :]
+        self._progress = self._before(self.rest)
 
-    def is_settled(self, repository: DeliveryRepository, report: Report) -> bool:
+    def is_settled(self, repository: DeliveryRepository, stretch: Stretch) -> bool:
         progress = repository.range_progress(self.claimed)
-        return progress is None or progress >= report.delivery.message_id
+        return progress is None or progress >= self._before(self.rest[stretch.count :])
 
-    def hand_back(self, repository: DeliveryRepository, reports: Sequence[Report]) -> list[Verdict]:
-        return repository.hand_back(
-            self.claimed,
-            reports,
-            self.consumer.policy,
-            progress=self._progress(self.rest[len(reports) :]),
-            log_successes=self.consumer.log_successes,
+    def hand_back(self, repository: DeliveryRepository) -> None:
+        repository.hand_back(
+            self.claimed, [], self.consumer.policy, progress=self._before(self.rest)
         )
 
-    def _move(
-        self,
-        repository: DeliveryRepository,
-        reports: Sequence[Report],
-        rest: Sequence[Delivery],
-    ) -> list[Verdict]:
+    def _move(self, repository: DeliveryRepository, stretch: Stretch) -> list[Verdict]:
+        rest = self.rest[stretch.count :]
         return repository.settle_range(
             self.claimed,
-            reports,
+            stretch.reports,
             self.consumer.policy,
-            progress=self._progress(rest),
+            progress=self._before(rest),
+            since=self._progress,
             running=self._next(rest) if self.claimed.careful else None,
             lease=self.consumer.lease,
             log_successes=self.consumer.log_successes,
@@ -128,7 +142,7 @@ class RangeWork:
         runs = rest and rest[0].deferred_until is None
         return rest[0].message_id if runs else None
 
-    def _progress(self, rest: Sequence[Delivery]) -> int:
+    def _before(self, rest: Sequence[Delivery]) -> int:
         """Up to before the next message; gaps in the log belong to what is done."""
         return rest[0].message_id - 1 if rest else self.claimed.last
 
@@ -156,18 +170,20 @@ class RetryWork:
     def begin(self, repository: DeliveryRepository) -> None:
         pass
 
-    def settle(self, repository: DeliveryRepository, reports: Sequence[Report]) -> list[Verdict]:
+    def settle(self, repository: DeliveryRepository, stretch: Stretch) -> list[Verdict]:
+        return self._settle(repository, stretch.reports)
+
+    def settled(self, stretch: Stretch) -> None:
+        self.rest = self.rest[stretch.count :]
+
+    def is_settled(self, repository: DeliveryRepository, stretch: Stretch) -> bool:
+        return not repository.owns(stretch.reports[-1].delivery)
+
+    def hand_back(self, repository: DeliveryRepository) -> None:
+        # Their attempts were counted when they were claimed, so each has an outcome to record.
+        self._settle(repository, [Report(each, Interrupted(STOPPED)) for each in self.rest])
+
+    def _settle(self, repository: DeliveryRepository, reports: Sequence[Report]) -> list[Verdict]:
         return repository.apply_outcomes(
             reports, self.consumer.policy, log_successes=self.consumer.log_successes
         )
-
-    def settled(self, reports: Sequence[Report]) -> None:
-        self.rest = self.rest[len(reports) :]
-
-    def is_settled(self, repository: DeliveryRepository, report: Report) -> bool:
-        return not repository.owns(report.delivery)
-
-    def hand_back(self, repository: DeliveryRepository, reports: Sequence[Report]) -> list[Verdict]:
-        # Their attempts were counted when they were claimed, so each has an outcome to record.
-        unfinished = [Report(d, Interrupted(STOPPED)) for d in self.rest[len(reports) :]]
-        return self.settle(repository, [*reports, *unfinished])

@@ -13,6 +13,7 @@ from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group
 from vulkan_orm.service.settlement import Settlement
 from vulkan_orm.service.watermark import Watermark
 from vulkan_orm.store import claiming, counting, publishing
+from vulkan_orm.store.dialects.base import Rows
 
 _NO_RUN = Counters(attempts=0)
 _FIRST_RUN = Counters(attempts=1)
@@ -57,49 +58,50 @@ class Claims(Settlement):
         :param upto: a message id beyond which nothing is claimed.
         """
         database = database_of(self.session)
-        left = run(self.session, claiming.waiting_range(database.dialect, group.id)).one_or_none()
-        if left is not None:
-            taken = self._take_over(database, group, left, owner, lease, limit)
-            if taken.progress < taken.last:
-                return taken
-        position = run(self.session, claiming.position(database.dialect, group.id)).scalar_one()
-        rows = self._unread(database, group, position, watermark, limit, upto)
+        end = _lowest(watermark.proven if database.dialect.ids_commit_out_of_order else None, upto)
+        rows = self._rows(
+            claiming.unread(database.dialect, group.id, group.topic_id, upto=end, limit=limit)
+        )
+        if not rows:
+            left = run(self.session, claiming.waiting_range(database.dialect, group.id))
+            if (found := left.one_or_none()) is not None:
+                taken = self._take_over(database, group, found, owner, lease, limit)
+                if taken.progress < taken.last:
+                    return taken
+            rows = self._unproven(database, group, watermark, limit, upto)
         if not rows:
             return None
-        run(self.session, claiming.advance(group.id, rows[-1].id))
-        return self._new_range(group, owner, lease, rows[0].id, rows)
+        run(self.session, claiming.advance(group.id, rows[-1][0]))
+        return self._new_range(group, owner, lease, rows[0][0], rows)
+
+    def _rows(self, statement: Rows) -> Sequence[Any]:
+        return run(self.session, statement).all()
 
     def _new_range(
         self, group: Group, owner: str, lease: float, first: int, rows: Sequence[Any]
     ) -> ClaimedRange:
-        last = rows[-1].id
+        last = rows[-1][0]
         added = run(self.session, claiming.add_range(group.id, first, last, owner, lease))
         return ClaimedRange(
             group, added.scalar_one(), owner, first, last, first - 1, False,
             [_first_delivery(group, owner, row) for row in rows],
         )  # fmt: skip
 
-    def _unread(
-        self,
-        database: Database,
-        group: Group,
-        position: int,
-        watermark: Watermark,
-        limit: int,
-        upto: int | None,
+    def _unproven(
+        self, database: Database, group: Group, watermark: Watermark, limit: int, upto: int | None
     ) -> Sequence[Any]:
-        """The next messages past the position, as far as the log may be read."""
+        """The next messages past the position, beyond what was known to be safe to read."""
         rows: Sequence[Any] = []
-        after = position
+        after = run(self.session, claiming.position(database.dialect, group.id)).scalar_one()
         # Twice, since what was proven earlier may hold only ids that were rolled back or are
         # another topic's: nothing would ever move the position beyond those.
         for _ in range(2):
             proven = watermark.advance(self.session, group.topic_id, after)
-            end = min((each for each in (proven, upto) if each is not None), default=None)
+            end = _lowest(proven, upto)
             if end is not None and end <= after:
                 break
             log = claiming.log(database.dialect, group.topic_id, after=after, upto=end, limit=limit)
-            rows = run(self.session, log).all()
+            rows = self._rows(log)
             if rows or proven is None:
                 break
             after = proven
@@ -114,7 +116,7 @@ class Claims(Settlement):
             database.dialect, group.topic_id, after=left.progress, upto=left.last,
             limit=None if careful else limit + 1,
         )  # fmt: skip
-        rows = run(self.session, log).all()
+        rows = self._rows(log)
         if not careful and len(rows) > limit:
             return self._split(group, left, owner, lease, rows[:limit])
         run(self.session, claiming.take_range(left.id, owner, lease, careful=careful))
@@ -215,11 +217,15 @@ class Claims(Settlement):
         return False
 
 
+def _lowest(*ends: int | None) -> int | None:
+    return min((each for each in ends if each is not None), default=None)
+
+
 def _first_delivery(group: Group, owner: str, row: Any) -> Delivery:
     # By position, which is what :func:`claiming.log` selects: this is done for every message.
-    message_id, key, payload, headers, published_at, deliver_at, max_retries, max_delays = row
+    message_id, key, payload, headers, published, deliver_at, max_retries, max_delays = row
     return Delivery(
-        group, message_id, key, payload, headers or {}, published_at, owner,
+        group, message_id, key, payload, headers, published, owner,
         _FIRST_RUN if deliver_at is None else _NO_RUN,
         max_retries, max_delays, deferred_until=deliver_at,
     )  # fmt: skip
@@ -231,8 +237,8 @@ def _retry(group: Group, owner: str, row: Any) -> Delivery:
         message_id=row.id,
         key=row.key,
         payload=row.payload,
-        headers=row.headers or {},
-        published_at=row.published_at,
+        headers_text=row.headers,
+        published=row.published,
         owner=owner,
         counters=Counters(
             row.attempts,

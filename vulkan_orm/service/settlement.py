@@ -86,20 +86,26 @@ class Settlement:
         policy: RetryPolicy,
         *,
         progress: int,
+        since: int | None = None,
         running: int | None = None,
         lease: float,
         log_successes: bool = False,
     ) -> list[Verdict]:
         """Records reports of a range and how far it is done; the claim ends with its last message.
 
+        First runs that simply worked need no report; ``since`` says then how far the range was
+        done before them.
+
         :param running: the message that runs next, in careful mode.
-        :raises StaleClaim: VK0030, when somebody else has the range by now.
+        :raises StaleClaim: VK0030, when somebody else has the range by now, or when these runs are
+            recorded already.
         """
+        before = _first_reported(claimed, reports) if since is None else since + 1
         moved = settling.move_range(
-            claimed.id, claimed.owner, before=_first_reported(claimed, reports),
+            claimed.id, claimed.owner, before=before,
             progress=progress, running=running, lease=lease,
         )  # fmt: skip
-        self._move(claimed, reports, progress, moved)
+        self._move(claimed, before, progress, moved)
         return self.apply_outcomes(reports, policy, log_successes=log_successes)
 
     def hand_back(
@@ -115,10 +121,11 @@ class Settlement:
 
         :raises StaleClaim: VK0030, when somebody else has the range by now.
         """
+        before = _first_reported(claimed, reports)
         handed_back = settling.hand_back_range(
-            claimed.id, claimed.owner, before=_first_reported(claimed, reports), progress=progress
+            claimed.id, claimed.owner, before=before, progress=progress
         )
-        self._move(claimed, reports, progress, handed_back)
+        self._move(claimed, before, progress, handed_back)
         return self.apply_outcomes(reports, policy, log_successes=log_successes)
 
     def range_progress(self, claimed: ClaimedRange) -> int | None:
@@ -184,14 +191,11 @@ class Settlement:
                 STALE_CLAIM, f"The range of message {delivery.message_id} is not ours any more."
             )
 
-    def _move(
-        self, claimed: ClaimedRange, reports: Sequence[Report], progress: int, moved: Update
-    ) -> None:
+    def _move(self, claimed: ClaimedRange, before: int, progress: int, moved: Update) -> None:
         """Moves a range on by the given statement, or ends it where nothing is left of it."""
         if progress < claimed.last:
             self._own(claimed, moved)
             return
-        before = _first_reported(claimed, reports)
         self._own(claimed, settling.finish_range(claimed.id, claimed.owner, before=before))
 
     def _own(self, claimed: ClaimedRange, statement: Any) -> None:
@@ -387,8 +391,8 @@ def _lost(row: Any) -> Report:
         message_id=row.message_id,
         key=None,
         payload=None,
-        headers={},
-        published_at=row.claimed_at,
+        headers_text=None,
+        published=row.claimed_at,
         owner=row.owner,
         counters=Counters(row.attempts),
         first=False,

@@ -16,11 +16,13 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    type_coerce,
     update,
 )
 from sqlalchemy.sql.dml import ReturningUpdate
 from sqlalchemy.sql.elements import ColumnElement
 
+from vulkan_orm.columns import PLAIN_INSTANT
 from vulkan_orm.core.budget import within_budget
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.models import ConsumerGroup, ExceptionQueue, Message, RangeClaim, Topic
@@ -52,7 +54,7 @@ def add_group(dialect: Dialect, topic: str, group: str) -> Insert:
     return statement
 
 
-def position(dialect: Dialect, group_id: int) -> Select[int]:
+def position(dialect: Dialect, group_id: int) -> Rows:
     """The group's position, locked until the claim commits."""
     statement = select(ConsumerGroup.position).where(ConsumerGroup.id == group_id)
     return dialect.locking(statement)
@@ -60,14 +62,17 @@ def position(dialect: Dialect, group_id: int) -> Select[int]:
 
 def waiting_range(dialect: Dialect, group_id: int) -> Rows:
     """The group's first range that nobody holds: handed back, or its lease ended."""
-    free = or_(RangeClaim.owner.is_(None), RangeClaim.lease_until < db_now())
     statement = (
         select(RangeClaim.__table__)
-        .where(RangeClaim.group_id == group_id, free)
+        .where(RangeClaim.group_id == group_id, _free())
         .order_by(RangeClaim.first)
         .limit(1)
     )
     return dialect.locking(statement, skip_locked=True)
+
+
+def _free() -> ColumnElement[bool]:
+    return or_(RangeClaim.owner.is_(None), RangeClaim.lease_until < db_now())
 
 
 def take_range(range_id: int, owner: str, lease: float, *, careful: bool) -> Update:
@@ -111,17 +116,39 @@ def advance(group_id: int, position: int) -> Update:
     return update(ConsumerGroup).where(ConsumerGroup.id == group_id).values(position=position)
 
 
+def unread(dialect: Dialect, group_id: int, topic_id: int, *, upto: int | None, limit: int) -> Rows:
+    """What the log holds past the group's position, which is locked until the claim commits.
+
+    Nothing where a range waits for an owner: those go first.
+    """
+    # Not joined: the planner would sort all that is unread instead of reading on from there.
+    held = dialect.materialized(position(dialect, group_id), "held")
+    waiting = select(RangeClaim.id).where(RangeClaim.group_id == group_id, _free())
+    found = log(
+        dialect, topic_id, after=select(held.c.position).scalar_subquery(), upto=upto, limit=limit
+    )
+    return found.where(~waiting.exists())
+
+
 def log(
-    dialect: Dialect, topic_id: int, *, after: int, upto: int | None, limit: int | None
+    dialect: Dialect,
+    topic_id: int,
+    *,
+    after: int | ColumnElement[int],
+    upto: int | None,
+    limit: int | None,
 ) -> Rows:
-    """Messages of a topic in order, payload as text; ``deliver_at`` only where still to come."""
+    """Messages of a topic in order, as plainly as they can be read.
+
+    Documents are text and instants as the driver has them; ``deliver_at`` only where still to come.
+    """
     statement = (
         select(
             Message.id,
             Message.key,
             dialect.payload_text(Message.payload).label("payload"),
-            Message.headers,
-            Message.published_at,
+            dialect.payload_text(Message.headers).label("headers"),
+            type_coerce(Message.published_at, PLAIN_INSTANT).label("published"),
             case((Message.deliver_at > db_now(), Message.deliver_at)).label("deliver_at"),
             Message.max_retries,
             Message.max_delays,
@@ -226,8 +253,10 @@ def claimed(dialect: Dialect, group_id: int, owner: str, message_ids: Sequence[i
             ExceptionQueue.message_id.label("id"),
             ExceptionQueue.key,
             payload.label("payload"),
-            func.coalesce(Message.headers, ExceptionQueue.headers).label("headers"),
-            ExceptionQueue.published_at,
+            func.coalesce(
+                dialect.payload_text(Message.headers), dialect.payload_text(ExceptionQueue.headers)
+            ).label("headers"),
+            type_coerce(ExceptionQueue.published_at, PLAIN_INSTANT).label("published"),
             ExceptionQueue.max_retries,
             ExceptionQueue.max_delays,
             ExceptionQueue.attempts,

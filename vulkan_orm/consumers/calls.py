@@ -1,0 +1,175 @@
+"""The calls of handlers: each delivery decoded, handed over, and what came of it.
+
+This is what happens to every message, so nothing is made here that nobody asked for.
+"""
+
+import logging
+import time
+from collections.abc import Generator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from vulkan_orm.consumers.handlers import Consumer
+from vulkan_orm.consumers.leases import Lease
+from vulkan_orm.consumers.meta import meta_of
+from vulkan_orm.consumers.shutdown import RunCancelled, Stop
+from vulkan_orm.consumers.steps import Attend, Calls
+from vulkan_orm.consumers.work import STOPPED, Stretch
+from vulkan_orm.core.classify import classify
+from vulkan_orm.core.outcomes import (
+    AnyOutcome,
+    Deferred,
+    Delayed,
+    Ended,
+    Failed,
+    Interrupted,
+    RunOutcome,
+    Succeeded,
+)
+from vulkan_orm.core.pace import RANGE_TARGET
+from vulkan_orm.core.texts import describe
+from vulkan_orm.diagnostics import MESSAGE_PRUNED, DecodeError, HandlerError
+from vulkan_orm.service.deliveries import Delivery, Report
+from vulkan_orm.service.unit_of_work import TransactionLost, UnitOfWork
+
+logger = logging.getLogger("vulkan_orm.consumers")
+
+# Beyond 64 subtransactions PostgreSQL makes every other session's reads slower.
+MAX_SAVEPOINTS = 60
+
+_SUCCEEDED = Succeeded()
+
+
+class Caller:
+    """Calls one consumer's handler under one lease."""
+
+    def __init__(self, consumer: Consumer, stop: Stop, lease: Lease) -> None:
+        self.consumer = consumer
+        self._stop = stop
+        self._lease = lease
+
+    def calls(
+        self,
+        deliveries: Sequence[Delivery],
+        unit: UnitOfWork | None,
+        stretch: Stretch,
+        *,
+        alone: bool = False,
+    ) -> Calls:
+        """Runs deliveries in order, in one transaction or none, until it has lasted long enough.
+
+        :param alone: whether the one delivery has the transaction for itself.
+        :raises TransactionLost: when what the transaction held has not happened.
+        """
+        decode, policy = self.consumer.codec.decode, self.consumer.policy
+        wants_meta = self.consumer.injection.meta is not None
+        began = time.monotonic()
+        until = began + RANGE_TARGET
+        for delivery in deliveries:
+            if not self.may_go_on(began, until, unit):
+                return
+            outcome: AnyOutcome | None = not_run(delivery)
+            if outcome is None:
+                try:
+                    payload = decode(delivery.payload)  # type: ignore[arg-type]
+                except DecodeError as error:
+                    outcome = Failed(describe(error))
+                else:
+                    meta = meta_of(delivery, policy) if wants_meta else None
+                    if unit is None:
+                        raised = yield payload, None, meta
+                    else:
+                        raised = yield from self.in_unit(unit, payload, meta, alone=alone)
+                    outcome = None if raised is None else self.meaning(raised)
+            now = time.monotonic()
+            stretch.count += 1
+            if self.is_worth_it(delivery, outcome):
+                stretch.reports.append(report(delivery, outcome, began, now))
+            began = now
+
+    def may_go_on(self, now: float, until: float, unit: UnitOfWork | None) -> bool:
+        """Whether one more may start in this transaction."""
+        lease = self._lease
+        return (
+            now <= until
+            and now < lease.good_until
+            and not (lease.lost or self._stop.asked)
+            and (unit is None or unit.savepoints < MAX_SAVEPOINTS)
+        )
+
+    def is_worth_it(self, delivery: Delivery, outcome: AnyOutcome | None) -> bool:
+        """Whether a run is reported; a first one that simply worked is only counted."""
+        return outcome is not None or not delivery.first or self.consumer.log_successes
+
+    def in_unit(
+        self, unit: UnitOfWork | None, payload: Any, meta: Any, *, alone: bool
+    ) -> Generator[tuple[Any, ...] | Attend, Any, BaseException | None]:
+        """One call; what it wrote with the session is kept or dropped by what it raised."""
+        if unit is None:
+            raised: BaseException | None = yield payload, None, meta
+            return raised
+        unit.begin_message(alone=alone)
+        session = unit.lend()
+        raised = yield payload, session, meta
+        unit.take_back()
+        if unit.contention is not None:
+            raise unit.contention
+        tidy = unit.keep_message if self.keeps(raised) else unit.drop_message
+        try:
+            # A message that left the session alone has nothing to say to the database.
+            if unit.untouched:
+                tidy()
+            else:
+                yield Attend(tidy)
+        except TransactionLost as lost:
+            raise lost from (raised or lost.__cause__)
+        except Exception as error:
+            return error
+        return raised
+
+    def keeps(self, raised: BaseException | None) -> bool:
+        """Whether what a call wrote is kept."""
+        return raised is None
+
+    def meaning(self, raised: BaseException) -> RunOutcome:
+        """What an error that a run came to is: a stop of ours, or the handler's voice."""
+        if isinstance(raised, KeyboardInterrupt):
+            self._stop.interrupt()
+        if isinstance(raised, RunCancelled):
+            return Interrupted(STOPPED)
+        outcome = classify(raised, self.consumer.treat)
+        if isinstance(outcome, Delayed):
+            self._warn_of_retention(outcome)
+        return outcome
+
+    def _warn_of_retention(self, outcome: Delayed) -> None:
+        retention = self.consumer.retention
+        if retention is None:
+            return
+        wait = outcome.wait
+        if outcome.until is not None:
+            # Good enough for a warning: nothing is decided by this machine's clock.
+            wait = max(wait, outcome.until - datetime.now(UTC))
+        if wait >= retention:
+            logger.warning(
+                "%s: a delay of %s outlasts the topic's retention of %s.",
+                self.consumer.name,
+                wait,
+                retention,
+            )
+
+
+def not_run(delivery: Delivery) -> Deferred | Ended | None:
+    """The outcome of a delivery that has nothing to run yet, or any more."""
+    if delivery.deferred_until is not None:
+        return Deferred(delivery.deferred_until)
+    if delivery.payload is None:
+        pruned = HandlerError(MESSAGE_PRUNED, "The message is not in the log any more.")
+        return Ended(describe(pruned))
+    return None
+
+
+def report(delivery: Delivery, outcome: AnyOutcome | None, began: float, ended: float) -> Report:
+    if isinstance(outcome, Deferred):
+        return Report(delivery, outcome)
+    return Report(delivery, outcome or _SUCCEEDED, ended - began, began)
