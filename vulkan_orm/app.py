@@ -19,6 +19,7 @@ from vulkan_orm.diagnostics import (
     BAD_SESSION,
     CONNECTION_SHARED,
     DUPLICATE_NAME,
+    POOL_TOO_SMALL,
     UNKNOWN_GROUP,
     WRONG_COLOUR,
     DatabaseError,
@@ -287,6 +288,13 @@ class Vulkan:
             raise UsageError(UNKNOWN_GROUP, "There is nothing to run: no consumer is registered.")
         if not self.engines.shared:
             raise DatabaseError(CONNECTION_SHARED, "A worker needs connections of its own.")
+        wanted = loop.loops(self.consumers)
+        if not self.engines.room_for(wanted):
+            raise UsageError(
+                POOL_TOO_SMALL,
+                f"The pool gives {self.engines.capacity} connections, and {wanted} messages are to "
+                "run at a time.",
+            )
         return self.consumers
 
     def _deliver(

@@ -182,6 +182,13 @@ BAD_SESSION = _permanent(
     "Pass the open session whose transaction the call shall join.",
 )
 
+POOL_TOO_SMALL = _permanent(
+    "VK0013",
+    "connection pool too small",
+    "The engine's pool has fewer connections than the consumers' concurrency needs.",
+    "Raise pool_size or max_overflow to two connections for each unit of concurrency, or lower it.",
+)
+
 # Payloads
 UNSERIALISABLE = _permanent(
     "VK0020",

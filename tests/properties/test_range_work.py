@@ -9,9 +9,7 @@ from sqlalchemy import NullPool, create_engine
 
 from tests.databases import Database
 from vulkan_orm import DeliveryRepository, Draft, Vulkan
-from vulkan_orm.consumers.work import RangeWork
-from vulkan_orm.core.outcomes import Succeeded
-from vulkan_orm.service.deliveries import Report
+from vulkan_orm.consumers.work import RangeWork, Stretch
 from vulkan_orm.service.watermark import Watermark
 from vulkan_orm.store import clock
 
@@ -55,7 +53,7 @@ def test_a_message_that_was_only_put_off_is_not_blamed_for_a_lost_worker(vulkan:
     with vulkan.engines.session() as session, session.begin():
         repository = DeliveryRepository(session)
         careful.begin(repository)
-        careful.settle(repository, [Report(careful.rest[0], Succeeded())])
+        careful.settle(repository, Stretch(1))
     clock.set_offset(4 * LEASE)
 
     again = claim(vulkan)

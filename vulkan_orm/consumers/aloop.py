@@ -17,7 +17,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from vulkan_orm.consumers import worker as protocol
 from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.handlers import Consumer
-from vulkan_orm.consumers.loop import SIGNALS, TRIES, contention_pause, in_thread, invoke, worker
+from vulkan_orm.consumers.loop import (
+    SIGNALS,
+    TRIES,
+    contention_pause,
+    in_thread,
+    invoke,
+    loops,
+    worker,
+)
 from vulkan_orm.consumers.shutdown import RunCancelled, Stop
 from vulkan_orm.consumers.steps import (
     Attend,
@@ -226,7 +234,7 @@ async def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace
     as interrupted and given back. Being cancelled itself is a stop without grace.
     """
     driver = AsyncDriver(engines, stop)
-    with worker(engines, stop) as crew:
+    with worker(engines, stop, loops(consumers)) as crew:
         tasks = [
             asyncio.create_task(driver.drive(protocol.work(crew, consumer)))
             for consumer in consumers

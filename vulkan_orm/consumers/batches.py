@@ -1,7 +1,7 @@
 """Calls with many messages at a time."""
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import Any
 
 from vulkan_orm.consumers.calls import Caller, not_run, report
@@ -13,7 +13,7 @@ from vulkan_orm.core.outcomes import AnyOutcome, Failed
 from vulkan_orm.core.pace import RANGE_TARGET
 from vulkan_orm.core.texts import describe
 from vulkan_orm.diagnostics import DecodeError
-from vulkan_orm.service.deliveries import Delivery
+from vulkan_orm.service.deliveries import Deliveries, Delivery
 from vulkan_orm.service.unit_of_work import UnitOfWork
 
 
@@ -22,7 +22,7 @@ class BatchCaller(Caller):
 
     def calls(
         self,
-        deliveries: Sequence[Delivery],
+        deliveries: Deliveries,
         unit: UnitOfWork | None,
         stretch: Stretch,
         *,
@@ -37,7 +37,7 @@ class BatchCaller(Caller):
             stretch.count += len(part)
             for each in part:
                 outcome = outcomes.get(each.message_id)
-                if self.is_worth_it(each, outcome):
+                if outcome is not None or self.report_successes:
                     stretch.reports.append(report(each, outcome, began, now))
             deliveries, began = deliveries[len(part) :], now
 
@@ -46,7 +46,7 @@ class BatchCaller(Caller):
         return self.consumer.max_batch if first.first else 1
 
     def _run(
-        self, part: Sequence[Delivery], unit: UnitOfWork | None, *, alone: bool
+        self, part: Deliveries, unit: UnitOfWork | None, *, alone: bool
     ) -> Generator[tuple[Any, ...] | Attend, Any, dict[int, AnyOutcome]]:
         """Runs one batch; what did not simply work, by message."""
         outcomes: dict[int, AnyOutcome] = {}
@@ -64,20 +64,18 @@ class BatchCaller(Caller):
         return outcomes | {each.message_id: meanings[id(error)] for each, error in failed}
 
     def _decoded(
-        self, part: Sequence[Delivery], outcomes: dict[int, AnyOutcome]
+        self, part: Deliveries, outcomes: dict[int, AnyOutcome]
     ) -> tuple[list[Delivery], list[Any]]:
         given, payloads = [], []
-        for each in part:
-            outcome: AnyOutcome | None = not_run(each)
-            if outcome is None:
-                try:
-                    payloads.append(self.consumer.codec.decode(each.payload))  # type: ignore[arg-type]
-                except DecodeError as error:
-                    outcome = Failed(describe(error))
-                else:
-                    given.append(each)
-            if outcome is not None:
-                outcomes[each.message_id] = outcome
+        for each, text in zip(part, part.payloads, strict=True):
+            if text is None:
+                outcomes[each.message_id] = not_run(each)
+                continue
+            try:
+                payloads.append(self.consumer.codec.decode(text))
+                given.append(each)
+            except DecodeError as error:
+                outcomes[each.message_id] = Failed(describe(error))
         return given, payloads
 
     def keeps(self, raised: BaseException | None) -> bool:

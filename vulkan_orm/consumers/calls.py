@@ -5,7 +5,7 @@ This is what happens to every message, so nothing is made here that nobody asked
 
 import logging
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,7 +29,7 @@ from vulkan_orm.core.outcomes import (
 from vulkan_orm.core.pace import RANGE_TARGET
 from vulkan_orm.core.texts import describe
 from vulkan_orm.diagnostics import MESSAGE_PRUNED, DecodeError, HandlerError
-from vulkan_orm.service.deliveries import Delivery, Report
+from vulkan_orm.service.deliveries import Deliveries, Delivery, Report
 from vulkan_orm.service.unit_of_work import TransactionLost, UnitOfWork
 
 logger = logging.getLogger("vulkan_orm.consumers")
@@ -43,14 +43,17 @@ _SUCCEEDED = Succeeded()
 class Caller:
     """Calls one consumer's handler under one lease."""
 
-    def __init__(self, consumer: Consumer, stop: Stop, lease: Lease) -> None:
+    def __init__(
+        self, consumer: Consumer, stop: Stop, lease: Lease, *, report_successes: bool
+    ) -> None:
         self.consumer = consumer
         self._stop = stop
         self._lease = lease
+        self.report_successes = report_successes
 
     def calls(
         self,
-        deliveries: Sequence[Delivery],
+        deliveries: Deliveries,
         unit: UnitOfWork | None,
         stretch: Stretch,
         *,
@@ -62,29 +65,32 @@ class Caller:
         :raises TransactionLost: when what the transaction held has not happened.
         """
         decode, policy = self.consumer.codec.decode, self.consumer.policy
-        wants_meta = self.consumer.injection.meta is not None
+        wants_meta = self.consumer.injection.meta
         began = time.monotonic()
         until = began + RANGE_TARGET
-        for delivery in deliveries:
+        for place, text in enumerate(deliveries.payloads):
             if not self.may_go_on(began, until, unit):
                 return
-            outcome: AnyOutcome | None = not_run(delivery)
-            if outcome is None:
+            outcome: AnyOutcome | None = None
+            if text is None:
+                outcome = not_run(deliveries[place])
+            else:
                 try:
-                    payload = decode(delivery.payload)  # type: ignore[arg-type]
+                    payload = decode(text)
                 except DecodeError as error:
                     outcome = Failed(describe(error))
                 else:
-                    meta = meta_of(delivery, policy) if wants_meta else None
+                    meta = meta_of(deliveries[place], policy) if wants_meta else None
                     if unit is None:
                         raised = yield payload, None, meta
                     else:
                         raised = yield from self.in_unit(unit, payload, meta, alone=alone)
-                    outcome = None if raised is None else self.meaning(raised)
+                    if raised is not None:
+                        outcome = self.meaning(raised)
             now = time.monotonic()
             stretch.count += 1
-            if self.is_worth_it(delivery, outcome):
-                stretch.reports.append(report(delivery, outcome, began, now))
+            if outcome is not None or self.report_successes:
+                stretch.reports.append(report(deliveries[place], outcome, began, now))
             began = now
 
     def may_go_on(self, now: float, until: float, unit: UnitOfWork | None) -> bool:
@@ -96,10 +102,6 @@ class Caller:
             and not (lease.lost or self._stop.asked)
             and (unit is None or unit.savepoints < MAX_SAVEPOINTS)
         )
-
-    def is_worth_it(self, delivery: Delivery, outcome: AnyOutcome | None) -> bool:
-        """Whether a run is reported; a first one that simply worked is only counted."""
-        return outcome is not None or not delivery.first or self.consumer.log_successes
 
     def in_unit(
         self, unit: UnitOfWork | None, payload: Any, meta: Any, *, alone: bool
@@ -159,14 +161,11 @@ class Caller:
             )
 
 
-def not_run(delivery: Delivery) -> Deferred | Ended | None:
-    """The outcome of a delivery that has nothing to run yet, or any more."""
+def not_run(delivery: Delivery) -> Deferred | Ended:
+    """The outcome of a delivery that has nothing to run: not yet, or not any more."""
     if delivery.deferred_until is not None:
         return Deferred(delivery.deferred_until)
-    if delivery.payload is None:
-        pruned = HandlerError(MESSAGE_PRUNED, "The message is not in the log any more.")
-        return Ended(describe(pruned))
-    return None
+    return Ended(describe(HandlerError(MESSAGE_PRUNED, "The message is not in the log any more.")))
 
 
 def report(delivery: Delivery, outcome: AnyOutcome | None, began: float, ended: float) -> Report:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from vulkan_orm.consumers.gate import Gate
 from vulkan_orm.consumers.handlers import Consumer
-from vulkan_orm.consumers.leases import LeaseKeeper
+from vulkan_orm.consumers.leases import Lease, LeaseKeeper
 from vulkan_orm.consumers.running import Runner, Tally
 from vulkan_orm.consumers.shutdown import Stop
 from vulkan_orm.consumers.steps import Rest, Steps
@@ -31,6 +31,8 @@ class Worker:
     engines: Engines
     stop: Stop
     keeper: LeaseKeeper
+    #: Whether the next range may be claimed, on a connection of its own, while one runs.
+    looks_ahead: bool = False
     name: str = field(default_factory=_worker_name)
     gate: Gate = field(default_factory=Gate)
     #: The work in hand by its owner, so that a stop can give back what a thread does not.
@@ -41,10 +43,14 @@ class Worker:
         """A name for one claim, never used for another."""
         return f"{self.name}/{next(self._claims)}"
 
-    def run(self, consumer: Consumer, work: Work, taken: float) -> Steps[Tally]:
-        """Runs claimed work under its lease, which has run since ``taken`` (monotonic)."""
-        lease = self.keeper.hold(work.owner, consumer.lease, taken)
+    def hold(self, consumer: Consumer, work: Work, taken: float, *, ahead: bool = False) -> Lease:
+        """Takes claimed work into care, under a lease that has run since ``taken`` (monotonic)."""
         self.at_work[work.owner] = work
+        unstarted = work.hand_back if ahead else None
+        return self.keeper.hold(work.owner, consumer.lease, taken, unstarted)
+
+    def run(self, consumer: Consumer, work: Work, lease: Lease) -> Steps[Tally]:
+        """Runs work that is held."""
         alone = work.careful
         entered = False
         try:
@@ -52,8 +58,12 @@ class Worker:
             return (yield from Runner(consumer, self.engines, self.stop, work, lease).run())
         finally:
             self.gate.leave(work.owner, entered=entered, alone=alone)
-            self.at_work.pop(work.owner, None)
-            self.keeper.drop(lease)
+            self.release(work, lease)
+
+    def release(self, work: Work, lease: Lease) -> None:
+        """Lets go of work that is done, or given back."""
+        self.at_work.pop(work.owner, None)
+        self.keeper.drop(lease)
 
     def _enter(self, owner: str, *, alone: bool, patience: float) -> Steps[bool]:
         """Waits until the work may run beside what runs here; False where a stop came first."""

@@ -47,4 +47,8 @@ class DeliveryConsumer:
         if not claimed:
             return None
         work = RetryWork(owner, claimed, self.consumer)
-        return (yield from self.worker.run(self.consumer, work, taken))
+        return (
+            yield from self.worker.run(
+                self.consumer, work, self.worker.hold(self.consumer, work, taken)
+            )
+        )

@@ -45,6 +45,8 @@ class ExceptionConsumer:
             return None
         work = RetryWork(owner, claimed, self.consumer)
         began = time.monotonic()
-        tally = yield from self.worker.run(self.consumer, work, taken)
+        tally = yield from self.worker.run(
+            self.consumer, work, self.worker.hold(self.consumer, work, taken)
+        )
         self.size = pace.next_range_size(self.size, tally.total(), time.monotonic() - began)
         return tally

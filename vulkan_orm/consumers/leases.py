@@ -15,15 +15,23 @@ logger = logging.getLogger("vulkan_orm.leases")
 
 CLOSING = 0.5
 
+GiveBack = Callable[[DeliveryRepository], None]
+
 
 class Lease:
-    """One claim's right to run. Judged conservatively: counted from before it was taken."""
+    """One claim's right to run. Judged conservatively: counted from before it was taken.
 
-    def __init__(self, owner: str, seconds: float, taken: float) -> None:
+    ``unstarted`` gives back what was claimed ahead and waits for its turn.
+    """
+
+    def __init__(
+        self, owner: str, seconds: float, taken: float, unstarted: GiveBack | None = None
+    ) -> None:
         self.owner = owner
         self.seconds = seconds
         self.good_until = taken + seconds
         self.lost = False
+        self.unstarted = unstarted
 
     @property
     def good(self) -> bool:
@@ -46,9 +54,15 @@ class LeaseKeeper:
         self._wakes_at = math.inf
         self._thread: threading.Thread | None = None
 
-    def hold(self, owner: str, seconds: float, taken: float) -> Lease:
-        """Takes a claim into care; ``taken`` is the monotonic time before it was claimed."""
-        lease = Lease(owner, seconds, taken)
+    def hold(
+        self, owner: str, seconds: float, taken: float, unstarted: GiveBack | None = None
+    ) -> Lease:
+        """Takes a claim into care; ``taken`` is the monotonic time before it was claimed.
+
+        :param unstarted: gives it back, should it not be started before its renewal is due: others
+            shall not wait for what is stuck behind a slow handler here.
+        """
+        lease = Lease(owner, seconds, taken, unstarted)
         if not self._engines.shared:
             return lease
         with self._changed:
@@ -59,6 +73,12 @@ class LeaseKeeper:
             elif lease.renew_at < self._wakes_at:
                 self._changed.notify()
         return lease
+
+    def start(self, lease: Lease) -> bool:
+        """Whether what was claimed ahead is still ours to run; from now on it is renewed."""
+        with self._changed:
+            lease.unstarted = None
+            return lease.good
 
     def drop(self, lease: Lease) -> None:
         with self._changed:
@@ -100,7 +120,9 @@ class LeaseKeeper:
             repository = DeliveryRepository(session)
             for lease in due:
                 taken = time.monotonic()
-                if repository.renew(lease.owner, lease.seconds):
+                if (give_back := self._unstarted(lease)) is not None:
+                    give_back(repository)
+                elif repository.renew(lease.owner, lease.seconds):
                     lease.good_until = taken + lease.seconds
                 elif self._leases.get(lease.owner) is lease:
                     lease.lost = True
@@ -108,3 +130,11 @@ class LeaseKeeper:
                     logger.warning("The lease %s was lost.", lease.owner)
 
         return renew
+
+    def _unstarted(self, lease: Lease) -> GiveBack | None:
+        """How to give back what still waits for its turn, which it will not get any more."""
+        with self._changed:
+            if lease.unstarted is not None:
+                lease.lost = True
+                self._leases.pop(lease.owner, None)
+            return lease.unstarted

@@ -45,11 +45,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def worker(engines: Engines, stop: Stop) -> Iterator[Worker]:
-    """A worker, whose leases are looked after while the block lasts."""
+def worker(engines: Engines, stop: Stop, loops: int = 1) -> Iterator[Worker]:
+    """A worker of so many loops, whose leases are looked after while the block lasts."""
     keeper = LeaseKeeper(engines)
+    several = engines.shared and not engines.dialect.single_writer
     try:
-        yield Worker(engines, stop, keeper)
+        yield Worker(engines, stop, keeper, several and engines.room_for(2 * loops))
     finally:
         keeper.close()
 
@@ -147,7 +148,7 @@ def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace: floa
     time is given back, and its late report will be refused.
     """
     failures: list[BaseException] = []
-    with worker(engines, stop) as crew:
+    with worker(engines, stop, loops(consumers)) as crew:
         threads = [
             threading.Thread(
                 target=_work,
@@ -169,6 +170,11 @@ def run(engines: Engines, consumers: Sequence[Consumer], stop: Stop, grace: floa
             giving.join(GIVING_BACK)
     if failures:
         raise failures[0]
+
+
+def loops(consumers: Sequence[Consumer]) -> int:
+    """How many claim at a time, each with a connection."""
+    return sum(each.concurrency for each in consumers)
 
 
 def _work(crew: Worker, consumer: Consumer, failures: list[BaseException]) -> None:

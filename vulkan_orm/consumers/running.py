@@ -20,7 +20,7 @@ from vulkan_orm.core.outcomes import Outcome, Succeeded
 from vulkan_orm.core.pace import RANGE_TARGET
 from vulkan_orm.core.texts import describe
 from vulkan_orm.diagnostics import HandlerError, StaleClaim, VulkanError
-from vulkan_orm.service.deliveries import Delivery, Report
+from vulkan_orm.service.deliveries import Deliveries, Delivery, Report
 from vulkan_orm.service.engines import Engines
 from vulkan_orm.service.unit_of_work import TransactionLost, UnitOfWork
 
@@ -46,7 +46,8 @@ class Runner:
         self._stop = stop
         self._lease = lease
         self._began = 0.0
-        self._caller = (BatchCaller if consumer.injection.batch else Caller)(consumer, stop, lease)
+        kind = BatchCaller if consumer.injection.batch else Caller
+        self._caller = kind(consumer, stop, lease, report_successes=work.report_successes)
 
     def run(self) -> Steps[Tally]:
         """Runs until the work is done, has taken its time, is lost, or a stop is asked for.
@@ -78,7 +79,7 @@ class Runner:
             # Run again uncharged: what the lost transaction held has not happened.
             logger.warning("%s: %s; now one by one.", self._consumer.name, apart)
         while (yield from self._ready()):
-            yield from self._alone(self._work.rest[0])
+            yield from self._alone(self._work.rest[:1])
 
     def _give_back(self) -> Steps[None]:
         try:
@@ -122,7 +123,7 @@ class Runner:
         self._settled(stretch, verdicts)
 
     def _run_some(
-        self, deliveries: Sequence[Delivery], unit: UnitOfWork | None, *, alone: bool = False
+        self, deliveries: Deliveries, unit: UnitOfWork | None, *, alone: bool = False
     ) -> Steps[Stretch]:
         """Runs the first of the deliveries in one transaction, until it has lasted long enough."""
         stretch = Stretch()
@@ -131,14 +132,14 @@ class Runner:
         yield Invoke(injection.call, calls, injection.is_async)
         return stretch
 
-    def _alone(self, delivery: Delivery) -> Steps[None]:
+    def _alone(self, delivery: Deliveries) -> Steps[None]:
         """Runs one message in a transaction of its own, and records what became of it."""
         unit = self._engines.unit() if self._consumer.injection.session else None
         verdicts: list[Verdict] | None = None
         try:
             stretch = yield from self._run_catching_loss(delivery, unit)
             if unit is not None and self._worked(stretch):
-                stretch, verdicts = yield from self._commit_alone(unit, stretch, delivery)
+                stretch, verdicts = yield from self._commit_alone(unit, stretch, delivery[0])
         finally:
             if unit is not None:
                 yield Attend(unit.abandon)
@@ -149,11 +150,11 @@ class Runner:
     def _worked(self, stretch: Stretch) -> bool:
         return all(isinstance(each.outcome, Succeeded) for each in stretch.reports)
 
-    def _run_catching_loss(self, delivery: Delivery, unit: UnitOfWork | None) -> Steps[Stretch]:
+    def _run_catching_loss(self, delivery: Deliveries, unit: UnitOfWork | None) -> Steps[Stretch]:
         try:
-            return (yield from self._run_some([delivery], unit, alone=True))
+            return (yield from self._run_some(delivery, unit, alone=True))
         except TransactionLost as lost:
-            return self._failed(delivery, lost.__cause__ or lost)
+            return self._failed(delivery[0], lost.__cause__ or lost)
 
     def _failed(self, delivery: Delivery, error: BaseException) -> Stretch:
         return Stretch(1, [Report(delivery, self._caller.meaning(error))])

@@ -7,7 +7,7 @@ from typing import Protocol
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.core.decide import Verdict
 from vulkan_orm.core.outcomes import ErrorText, Interrupted
-from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Report
+from vulkan_orm.service.deliveries import ClaimedRange, Deliveries, Delivery, Report
 from vulkan_orm.service.repository import DeliveryRepository
 
 STOPPED = ErrorText(type="Interrupted", text="the worker was asked to stop")
@@ -32,10 +32,15 @@ class Stretch:
 class Work(Protocol):
     """Deliveries under one lease. ``rest`` are those whose outcome is not recorded yet."""
 
-    rest: Sequence[Delivery]
+    rest: Deliveries
 
     @property
     def owner(self) -> str: ...
+
+    @property
+    def report_successes(self) -> bool:
+        """Whether runs that simply work are reported like others."""
+        ...
 
     @property
     def careful(self) -> bool:
@@ -79,7 +84,7 @@ class RangeWork:
 
     claimed: ClaimedRange
     consumer: Consumer
-    rest: Sequence[Delivery] = field(init=False)
+    rest: Deliveries = field(init=False)
     #: How far it is recorded as done.
     _progress: int = field(init=False)
 
@@ -90,6 +95,10 @@ class RangeWork:
     @property
     def owner(self) -> str:
         return self.claimed.owner
+
+    @property
+    def report_successes(self) -> bool:
+        return self.consumer.log_successes
 
     @property
     def careful(self) -> bool:
@@ -137,12 +146,12 @@ class RangeWork:
             log_successes=self.consumer.log_successes,
         )
 
-    def _next(self, rest: Sequence[Delivery]) -> int | None:
+    def _next(self, rest: Deliveries) -> int | None:
         """The message that runs next; one that is only put off cannot kill its worker."""
         runs = rest and rest[0].deferred_until is None
         return rest[0].message_id if runs else None
 
-    def _before(self, rest: Sequence[Delivery]) -> int:
+    def _before(self, rest: Deliveries) -> int:
         """Up to before the next message; gaps in the log belong to what is done."""
         return rest[0].message_id - 1 if rest else self.claimed.last
 
@@ -152,8 +161,17 @@ class RetryWork:
     """Deliveries from the exception queue, each counted already."""
 
     owner: str
-    rest: Sequence[Delivery]
+    claimed: Sequence[Delivery]
     consumer: Consumer
+    rest: Deliveries = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rest = Deliveries.of(self.claimed)
+
+    @property
+    def report_successes(self) -> bool:
+        # Each has a row to delete.
+        return True
 
     @property
     def careful(self) -> bool:

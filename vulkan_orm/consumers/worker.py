@@ -78,6 +78,8 @@ def work(worker: Worker, consumer: Consumer) -> Steps[None]:
         pause = next_pause(pause, worked=worked)
         if pause:
             yield Rest(pause)
+    if paths is not None:
+        yield from _surviving(consumer, paths.message.give_back())
 
 
 def _both(consumer: Consumer, paths: Paths) -> Steps[bool]:
@@ -110,11 +112,15 @@ def drain(worker: Worker, consumers: Sequence[Consumer]) -> Steps[Tally]:
     for consumer in consumers:
         paths = yield from prepare(worker, consumer)
         every.append(paths)
-    for _ in range(MAX_PASSES):
-        done = yield from _pass(every)
-        tally += done
-        if not done or worker.stop.asked:
-            break
+    try:
+        for _ in range(MAX_PASSES):
+            done = yield from _pass(every)
+            tally += done
+            if not done or worker.stop.asked:
+                break
+    finally:
+        for paths in every:
+            yield from paths.message.give_back()
     return tally
 
 

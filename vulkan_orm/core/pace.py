@@ -20,6 +20,11 @@ def next_range_size(size: int, done: int, seconds: float) -> int:
     return int(max(MIN_RANGE, min(fitting, size * 4, MAX_RANGE)))
 
 
+def is_quick(seconds: float) -> bool:
+    """Whether ranges end so soon that the next one may be claimed before this one is done."""
+    return seconds < RANGE_TARGET / 2
+
+
 def next_pause(pause: float, *, worked: bool) -> float:
     """The seconds to rest before the next look: none after work, doubling while idle."""
     if worked:

@@ -4,16 +4,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from vulkan_orm.columns import in_utc
 from vulkan_orm.core.budget import Counters
 from vulkan_orm.core.outcomes import Outcome
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import UNKNOWN_GROUP, UNKNOWN_TOPIC, UsageError
 from vulkan_orm.service.database import Database, database_of, ids, run
-from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group
+from vulkan_orm.service.deliveries import ClaimedRange, Deliveries, Delivery, Group
 from vulkan_orm.service.settlement import Settlement
 from vulkan_orm.service.watermark import Watermark
 from vulkan_orm.store import claiming, counting, publishing
-from vulkan_orm.store.dialects.base import Rows
 
 _NO_RUN = Counters(attempts=0)
 _FIRST_RUN = Counters(attempts=1)
@@ -58,10 +58,11 @@ class Claims(Settlement):
         :param upto: a message id beyond which nothing is claimed.
         """
         database = database_of(self.session)
-        end = _lowest(watermark.proven if database.dialect.ids_commit_out_of_order else None, upto)
-        rows = self._rows(
-            claiming.unread(database.dialect, group.id, group.topic_id, upto=end, limit=limit)
-        )
+        proven = watermark.proven if database.dialect.ids_commit_out_of_order else None
+        unread = claiming.unread(database.dialect)
+        end = _lowest(proven, upto, claiming.NO_END)
+        parameters = {"group": group.id, "topic": group.topic_id, "upto": end, "limit": limit}
+        rows = run(self.session, unread, parameters).all()
         if not rows:
             left = run(self.session, claiming.waiting_range(database.dialect, group.id))
             if (found := left.one_or_none()) is not None:
@@ -74,9 +75,6 @@ class Claims(Settlement):
         run(self.session, claiming.advance(group.id, rows[-1][0]))
         return self._new_range(group, owner, lease, rows[0][0], rows)
 
-    def _rows(self, statement: Rows) -> Sequence[Any]:
-        return run(self.session, statement).all()
-
     def _new_range(
         self, group: Group, owner: str, lease: float, first: int, rows: Sequence[Any]
     ) -> ClaimedRange:
@@ -84,7 +82,7 @@ class Claims(Settlement):
         added = run(self.session, claiming.add_range(group.id, first, last, owner, lease))
         return ClaimedRange(
             group, added.scalar_one(), owner, first, last, first - 1, False,
-            [_first_delivery(group, owner, row) for row in rows],
+            _first_deliveries(group, owner, rows),
         )  # fmt: skip
 
     def _unproven(
@@ -101,7 +99,7 @@ class Claims(Settlement):
             if end is not None and end <= after:
                 break
             log = claiming.log(database.dialect, group.topic_id, after=after, upto=end, limit=limit)
-            rows = self._rows(log)
+            rows = run(self.session, log).all()
             if rows or proven is None:
                 break
             after = proven
@@ -116,11 +114,11 @@ class Claims(Settlement):
             database.dialect, group.topic_id, after=left.progress, upto=left.last,
             limit=None if careful else limit + 1,
         )  # fmt: skip
-        rows = self._rows(log)
+        rows = run(self.session, log).all()
         if not careful and len(rows) > limit:
             return self._split(group, left, owner, lease, rows[:limit])
         run(self.session, claiming.take_range(left.id, owner, lease, careful=careful))
-        deliveries = [_first_delivery(group, owner, row) for row in rows]
+        deliveries = _first_deliveries(group, owner, rows)
         claimed = ClaimedRange(
             group, left.id, owner, left.first, left.last, left.progress, careful, deliveries
         )
@@ -221,14 +219,18 @@ def _lowest(*ends: int | None) -> int | None:
     return min((each for each in ends if each is not None), default=None)
 
 
-def _first_delivery(group: Group, owner: str, row: Any) -> Delivery:
-    # By position, which is what :func:`claiming.log` selects: this is done for every message.
-    message_id, key, payload, headers, published, deliver_at, max_retries, max_delays = row
-    return Delivery(
-        group, message_id, key, payload, headers, published, owner,
-        _FIRST_RUN if deliver_at is None else _NO_RUN,
-        max_retries, max_delays, deferred_until=deliver_at,
-    )  # fmt: skip
+def _first_deliveries(group: Group, owner: str, rows: Sequence[Any]) -> Deliveries:
+    # By position, in the order of :func:`claiming.log`: this is done for every message.
+    def make(row: Any) -> Delivery:
+        message_id, key, payload, headers, published, deliver_at, max_retries, max_delays = row
+        return Delivery(
+            group, message_id, key, payload, headers, published, owner,
+            _FIRST_RUN if deliver_at is None else _NO_RUN,
+            max_retries, max_delays,
+            deferred_until=None if deliver_at is None else in_utc(deliver_at),
+        )  # fmt: skip
+
+    return Deliveries(rows, make, lambda row: row[2] if row[5] is None else None)
 
 
 def _retry(group: Group, owner: str, row: Any) -> Delivery:

@@ -1,9 +1,10 @@
 """The values that pass between the services and the consumers."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, overload
 
 from vulkan_orm.columns import in_utc
 from vulkan_orm.core.budget import Counters
@@ -23,7 +24,7 @@ class Group:
         return f"{self.topic}/{self.name}"
 
 
-# Not frozen: there is one for every message, and freezing takes four times as long to make.
+# Not frozen, for a frozen one takes four times as long to make.
 @dataclass(slots=True)
 class Delivery:
     """One message for one group, owned by whoever claimed it.
@@ -57,6 +58,43 @@ class Delivery:
         return in_utc(self.published)
 
 
+class Deliveries(Sequence[Delivery]):
+    """Deliveries of one claim, each made from its row only where somebody asks for it.
+
+    ``payloads`` are the texts to decode: None where there is nothing to run.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Any],
+        make: Callable[[Any], Delivery],
+        payload: Callable[[Any], str | None],
+    ) -> None:
+        self._rows = rows
+        self._make = make
+        self._payload = payload
+        self.payloads = list(map(payload, rows))
+
+    @classmethod
+    def of(cls, deliveries: Sequence[Delivery]) -> "Deliveries":
+        """Deliveries that are made already."""
+        return cls(deliveries, lambda each: each, lambda each: each.payload)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Delivery: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Deliveries": ...
+
+    def __getitem__(self, place: int | slice) -> "Delivery | Deliveries":
+        if isinstance(place, slice):
+            return Deliveries(self._rows[place], self._make, self._payload)
+        return self._make(self._rows[place])
+
+
 @dataclass(slots=True)
 class Report:
     """What a run came to. ``began`` is monotonic time, ``duration`` seconds."""
@@ -78,7 +116,7 @@ class ClaimedRange:
     last: int
     progress: int
     careful: bool
-    deliveries: Sequence[Delivery]
+    deliveries: Deliveries
 
 
 @dataclass(frozen=True, slots=True)

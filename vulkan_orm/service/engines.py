@@ -84,6 +84,18 @@ class Engines:
         """Whether several connections reach the same data."""
         return self.dialect.shared(self.sync_engine)
 
+    def room_for(self, connections: int) -> bool:
+        """Whether the pool gives so many connections at a time."""
+        capacity = self.capacity
+        return capacity is None or capacity >= connections
+
+    @property
+    def capacity(self) -> int | None:
+        """How many connections the pool gives at a time; None where it sets no limit."""
+        pool = self.sync_engine.pool
+        overflow = getattr(pool, "_max_overflow", -1)
+        return None if overflow < 0 else pool.size() + overflow  # type: ignore[attr-defined]
+
     def check_session(self, session: Session) -> None:
         """Refuses a session of a database other than ours.
 

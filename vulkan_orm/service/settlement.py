@@ -3,6 +3,7 @@
 import logging
 import random
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any, assert_never
 
@@ -175,7 +176,8 @@ class Settlement:
             progress=message_id,
             lease=lease,
         )
-        rest = [d for d in claimed.deliveries if d.message_id > message_id]
+        done = bisect_right(claimed.deliveries, message_id, key=lambda each: each.message_id)
+        rest = claimed.deliveries[done:]
         return ClaimedRange(
             claimed.group, claimed.id, claimed.owner, claimed.first, claimed.last, message_id,
             claimed.careful, rest,

@@ -5,10 +5,12 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Insert,
     Select,
     Update,
     and_,
+    bindparam,
     case,
     func,
     insert,
@@ -26,12 +28,14 @@ from vulkan_orm.columns import PLAIN_INSTANT
 from vulkan_orm.core.budget import within_budget
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.models import ConsumerGroup, ExceptionQueue, Message, RangeClaim, Topic
-from vulkan_orm.store.clock import db_after, db_now
+from vulkan_orm.store.clock import built_once, db_after, db_now
 from vulkan_orm.store.dialects.base import Dialect, Rows
 
 # In the text of a statement: a plan made without the value could not use the partial index.
 _READY = ExceptionQueue.state == literal_column("'ready'")
 RUNNING = ExceptionQueue.state == literal_column("'running'")
+#: A message id beyond all others.
+NO_END = 2**63 - 1
 
 
 def group_named(topic: str, group: str) -> Select[int, int]:
@@ -54,7 +58,7 @@ def add_group(dialect: Dialect, topic: str, group: str) -> Insert:
     return statement
 
 
-def position(dialect: Dialect, group_id: int) -> Rows:
+def position(dialect: Dialect, group_id: int | ColumnElement[int]) -> Rows:
     """The group's position, locked until the claim commits."""
     statement = select(ConsumerGroup.position).where(ConsumerGroup.id == group_id)
     return dialect.locking(statement)
@@ -116,27 +120,33 @@ def advance(group_id: int, position: int) -> Update:
     return update(ConsumerGroup).where(ConsumerGroup.id == group_id).values(position=position)
 
 
-def unread(dialect: Dialect, group_id: int, topic_id: int, *, upto: int | None, limit: int) -> Rows:
+@built_once
+def unread(dialect: Dialect) -> Rows:
     """What the log holds past the group's position, which is locked until the claim commits.
 
-    Nothing where a range waits for an owner: those go first.
+    Nothing where a range waits for an owner: those go first. Parameters: ``group``, ``topic``,
+    ``upto``, ``limit``.
     """
+    group = bindparam("group", type_=BigInteger())
     # Not joined: the planner would sort all that is unread instead of reading on from there.
-    held = dialect.materialized(position(dialect, group_id), "held")
-    waiting = select(RangeClaim.id).where(RangeClaim.group_id == group_id, _free())
-    found = log(
-        dialect, topic_id, after=select(held.c.position).scalar_subquery(), upto=upto, limit=limit
-    )
-    return found.where(~waiting.exists())
+    held = dialect.materialized(position(dialect, group), "held")
+    waiting = select(RangeClaim.id).where(RangeClaim.group_id == group, _free())
+    return log(
+        dialect,
+        bindparam("topic", type_=BigInteger()),
+        after=select(held.c.position).scalar_subquery(),
+        upto=bindparam("upto", type_=BigInteger()),
+        limit=bindparam("limit", type_=BigInteger()),
+    ).where(~waiting.exists())
 
 
 def log(
     dialect: Dialect,
-    topic_id: int,
+    topic_id: int | ColumnElement[int],
     *,
     after: int | ColumnElement[int],
-    upto: int | None,
-    limit: int | None,
+    upto: int | ColumnElement[int] | None,
+    limit: int | ColumnElement[int] | None,
 ) -> Rows:
     """Messages of a topic in order, as plainly as they can be read.
 
@@ -149,7 +159,9 @@ def log(
             dialect.payload_text(Message.payload).label("payload"),
             dialect.payload_text(Message.headers).label("headers"),
             type_coerce(Message.published_at, PLAIN_INSTANT).label("published"),
-            case((Message.deliver_at > db_now(), Message.deliver_at)).label("deliver_at"),
+            type_coerce(
+                case((Message.deliver_at > db_now(), Message.deliver_at)), PLAIN_INSTANT
+            ).label("deliver_at"),
             Message.max_retries,
             Message.max_delays,
         )
