@@ -5,7 +5,6 @@ import contextlib
 import contextvars
 import logging
 import threading
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -30,6 +29,7 @@ from vulkan_orm.consumers.shutdown import RunCancelled, Stop
 from vulkan_orm.consumers.steps import (
     Attend,
     Begin,
+    Breathe,
     Collect,
     Conversation,
     Invoke,
@@ -47,8 +47,6 @@ logger = logging.getLogger("vulkan_orm.worker")
 T = TypeVar("T")
 # What a cancelled handler gets to tidy up, before its delivery is given back without it.
 TIDYING = 1.5
-# Handlers that never wait for anything must not keep the loop from the rest of the application.
-YIELDING = 0.01
 
 
 class AsyncDriver:
@@ -210,20 +208,19 @@ class _Spell:
         """Calls until the database is needed in between, the task was cancelled, or to the end."""
         task = asyncio.current_task()
         assert task is not None
-        yielded = time.monotonic()
         while (step := self._talk.next()) is not None:
             if isinstance(step, Attend):
                 self.attention = step
                 return
+            if isinstance(step, Breathe):
+                await asyncio.sleep(0)
+                continue
             try:
                 await self._call(*step)
             except BaseException as error:
                 self._talk.answer = self._driver.answer(error)
             if task.cancelling():
                 return
-            if time.monotonic() - yielded > YIELDING:
-                await asyncio.sleep(0)
-                yielded = time.monotonic()
         self.over = True
 
 

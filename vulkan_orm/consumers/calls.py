@@ -13,7 +13,7 @@ from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.leases import Lease
 from vulkan_orm.consumers.meta import meta_of
 from vulkan_orm.consumers.shutdown import RunCancelled, Stop
-from vulkan_orm.consumers.steps import Attend, Calls
+from vulkan_orm.consumers.steps import Attend, Breathe, Calls
 from vulkan_orm.consumers.work import STOPPED, Stretch
 from vulkan_orm.core.classify import classify
 from vulkan_orm.core.outcomes import (
@@ -36,6 +36,9 @@ logger = logging.getLogger("vulkan_orm.consumers")
 
 # Beyond 64 subtransactions PostgreSQL makes every other session's reads slower.
 MAX_SAVEPOINTS = 60
+# Handlers that never wait for anything must not keep a thread or loop from what else goes on, such
+# as claiming the next range.
+BREATH = 0.001
 
 _SUCCEEDED = Succeeded()
 
@@ -67,7 +70,7 @@ class Caller:
         decode, policy = self.consumer.codec.decode, self.consumer.policy
         wants_meta = self.consumer.injection.meta
         began = time.monotonic()
-        until = began + RANGE_TARGET
+        until, breath = began + RANGE_TARGET, began + BREATH
         for place, text in enumerate(deliveries.payloads):
             if not self.may_go_on(began, until, unit):
                 return
@@ -92,6 +95,9 @@ class Caller:
             if outcome is not None or self.report_successes:
                 stretch.reports.append(report(deliveries[place], outcome, began, now))
             began = now
+            if now > breath:
+                yield Breathe()
+                breath = time.monotonic() + BREATH
 
     def may_go_on(self, now: float, until: float, unit: UnitOfWork | None) -> bool:
         """Whether one more may start in this transaction."""

@@ -22,6 +22,7 @@ from vulkan_orm.consumers.shutdown import Stop
 from vulkan_orm.consumers.steps import (
     Attend,
     Begin,
+    Breathe,
     Calls,
     Collect,
     Conversation,
@@ -96,6 +97,10 @@ def invoke(call: Callable[..., Any], talk: Conversation[Any, None]) -> Attend | 
     while (step := talk.next()) is not None:
         if isinstance(step, Attend):
             return step
+        if isinstance(step, Breathe):
+            # Gives up the interpreter's lock, for which a thread may be waiting.
+            time.sleep(0)
+            continue
         try:
             result = call(*step)
             if result is not None:

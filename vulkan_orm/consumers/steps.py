@@ -32,12 +32,18 @@ class Attend:
 class Invoke:
     """The user's function, called with each tuple of arguments that ``calls`` yields.
 
-    A call is answered with the error it raised, or None. Between calls an :class:`Attend` may come.
+    A call is answered with the error it raised, or None. Between calls there may be
+    :class:`Attend` and :class:`Breathe`.
     """
 
     call: Callable[..., Any]
     calls: "Calls"
     is_async: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Breathe:
+    """A moment for whatever else goes on in this process, between two calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class Rest:
 
 
 Step = Transact | Attend | Invoke | Begin | Collect | Rest
-Calls = Generator[tuple[Any, ...] | Attend, Any, None]
+Calls = Generator[tuple[Any, ...] | Attend | Breathe, Any, None]
 Steps = Generator[Step, Any, T]
 
 
