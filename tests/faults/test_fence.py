@@ -19,7 +19,7 @@ from tests.faults.support import Job, Site, twice, wait_until
 from vulkan_orm import DatabaseError, Vulkan
 from vulkan_orm.models import ConsumerGroup, Message
 from vulkan_orm.service import watermark as watermarks
-from vulkan_orm.service.deliveries import ClaimedRange, Group
+from vulkan_orm.service.deliveries import ClaimedRange, Deliveries, Group
 from vulkan_orm.service.engines import Engines
 from vulkan_orm.service.repository import DeliveryRepository
 from vulkan_orm.service.watermark import Watermark
@@ -96,7 +96,7 @@ class Reader:
         claimed = DeliveryRepository(session).claim_range(
             self.group, owner, limit=100, lease=60, watermark=self.watermark
         )
-        return claimed or ClaimedRange(self.group, 0, owner, 0, 0, 0, False, [])
+        return claimed or ClaimedRange(self.group, 0, owner, 0, 0, 0, False, Deliveries.of([]))
 
 
 def test_a_message_committed_after_its_successor_is_delivered(

@@ -6,7 +6,7 @@ from typing import Any
 
 from vulkan_orm.consumers.calls import Caller, not_run, report
 from vulkan_orm.consumers.meta import meta_of
-from vulkan_orm.consumers.steps import Attend, Calls
+from vulkan_orm.consumers.steps import Attend, Breathe, Calls
 from vulkan_orm.consumers.telling import PartlyFailed
 from vulkan_orm.consumers.work import Stretch
 from vulkan_orm.core.outcomes import AnyOutcome, Failed
@@ -40,6 +40,7 @@ class BatchCaller(Caller):
                 if outcome is not None or self.report_successes:
                     stretch.reports.append(report(each, outcome, began, now))
             deliveries, began = deliveries[len(part) :], now
+            yield Breathe()
 
     def _size(self, first: Delivery) -> int:
         # A retry runs alone, so that one bad message does not use up the retries of others.

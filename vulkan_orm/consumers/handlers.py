@@ -51,7 +51,7 @@ class ConsumerOptions(TypedDict, total=False):
       is renewed while handlers run.
     - ``isolation``: ``"range"``: many messages commit together, each in a savepoint;
       ``"message"``: a transaction a message. The first, but on a database with one writer the
-      second for handlers with a session.
+      second for handlers of single messages with a session.
     - ``log_successes``: whether first runs that simply work get a log row too; no.
     - ``concurrency``: how many messages run at a time in one worker, in threads or tasks; 1.
     - ``max_batch``: how many messages a handler of ``list[Payload]`` gets at once, at most; 1000.
@@ -83,6 +83,7 @@ def register(
     check_name(group, "group", NAME_LENGTH)
     _check(options)
     injection = inject(handler, codec.kind, async_engine=engines.is_async)
+    _check_batch(options, batch=injection.batch)
     return Consumer(
         topic=topic,
         group=group,
@@ -113,6 +114,16 @@ def _check(options: ConsumerOptions) -> None:
         raise UsageError(BAD_OPTION, f"concurrency is not from 1 to {MAX_CONCURRENCY}.")
     if not 1 <= options.get("max_batch", 1) <= MAX_RANGE:
         raise UsageError(BAD_OPTION, f"max_batch is not from 1 to {MAX_RANGE}.")
+
+
+def _check_batch(options: ConsumerOptions, *, batch: bool) -> None:
+    if batch and options.get("isolation") == "message":
+        raise UsageError(
+            BAD_OPTION,
+            "isolation='message' is a transaction a message; this handler takes many.",
+        )
+    if not batch and "max_batch" in options:
+        raise UsageError(BAD_OPTION, "max_batch is for handlers that take a list of payloads.")
 
 
 def _default_isolation(engines: Engines, injection: Injection) -> Isolation:
