@@ -86,6 +86,7 @@ class Caller:
                     meta = meta_of(deliveries[place], policy) if wants_meta else None
                     if unit is None:
                         raised = yield payload, None, meta
+                        self._heed(raised)
                     else:
                         raised = yield from self.in_unit(unit, payload, meta, alone=alone)
                     if raised is not None:
@@ -113,13 +114,16 @@ class Caller:
         self, unit: UnitOfWork | None, payload: Any, meta: Any, *, alone: bool
     ) -> Generator[tuple[Any, ...] | Attend, Any, BaseException | None]:
         """One call; what it wrote with the session is kept or dropped by what it raised."""
+        raised: BaseException | None
         if unit is None:
-            raised: BaseException | None = yield payload, None, meta
+            raised = yield payload, None, meta
+            self._heed(raised)
             return raised
         unit.begin_message(alone=alone)
         session = unit.lend()
         raised = yield payload, session, meta
         unit.take_back()
+        self._heed(raised)
         if unit.contention is not None:
             raise unit.contention
         tidy = unit.keep_message if self.keeps(raised) else unit.drop_message
@@ -135,14 +139,16 @@ class Caller:
             return error
         return raised
 
+    def _heed(self, raised: BaseException | None) -> None:
+        if raised.__class__ is KeyboardInterrupt:
+            self._stop.interrupt()
+
     def keeps(self, raised: BaseException | None) -> bool:
         """Whether what a call wrote is kept."""
         return raised is None
 
     def meaning(self, raised: BaseException) -> RunOutcome:
         """What an error that a run came to is: a stop of ours, or the handler's voice."""
-        if isinstance(raised, KeyboardInterrupt):
-            self._stop.interrupt()
         if isinstance(raised, RunCancelled):
             return Interrupted(STOPPED)
         outcome = classify(raised, self.consumer.treat)

@@ -49,6 +49,9 @@ class MessageConsumer:
             self._begun = yield Begin(self._claiming(upto), self._landed(time.monotonic()))
         began = time.monotonic()
         tally = yield from self.worker.run(self.consumer, work, lease)
+        if work.rest:
+            # What was cut goes first, so what comes after it has to wait as well.
+            yield from self.give_back()
         took = time.monotonic() - began
         self.size = pace.next_range_size(self.size, tally.total(), took)
         self._quick = pace.is_quick(took) and self.worker.looks_ahead

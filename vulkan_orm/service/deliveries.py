@@ -50,8 +50,9 @@ class Delivery:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        headers: Mapping[str, str] = json.loads(self.headers_text) if self.headers_text else {}
-        return headers
+        # Where there are none, a column may hold nothing or a JSON null.
+        headers: Mapping[str, str] | None = json.loads(self.headers_text or "null")
+        return headers or {}
 
     @property
     def published_at(self) -> datetime:
