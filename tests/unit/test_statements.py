@@ -46,6 +46,7 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "group_advance": lambda _: claiming.advance(1, 100),
     "range_add": lambda _: claiming.add_range(1, 1, 100, "owner", 30.0),
     "log_read": lambda d: claiming.log(d, 1, after=0, upto=100, limit=100),
+    "log_unread": claiming.unread,
     "range_move": lambda _: settling.move_range(
         1, "owner", before=9, progress=10, running=11, lease=30.0
     ),
@@ -68,13 +69,14 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "outcome_log": settling.log_outcomes,
     "recover_runs": lambda d: recovering.expired_runs(d, 100),
 }
-FENCED: dict[str, Callable[[Dialect], ClauseElement]] = {
+POSTGRESQL: dict[str, Callable[[Dialect], ClauseElement]] = {
+    "log_claim_unread": claiming.claim_unread,
     "fence_log_end": lambda _: fencing.log_end(),
     "fence_publishers": lambda _: fencing.publishers(INSTALLATION, 1),
 }
 CASES = [
     *((database, name) for database in COMPILERS for name in EVERYWHERE),
-    *(("postgresql", name) for name in FENCED),
+    *(("postgresql", name) for name in POSTGRESQL),
 ]
 
 
@@ -82,7 +84,7 @@ BREAKS = re.compile(r" (?=(?:SELECT|FROM|JOIN|SET|WHERE|AND|ORDER BY|ON CONFLICT
 
 
 def sql(database: str, name: str) -> str:
-    build = EVERYWHERE.get(name) or FENCED[name]
+    build = EVERYWHERE.get(name) or POSTGRESQL[name]
     text = str(build(dialect_of(database)).compile(dialect=COMPILERS[database]))
     lines = (line.strip() for line in BREAKS.sub("\n", text).splitlines())
     return "\n".join(line for line in lines if line) + "\n"

@@ -58,32 +58,54 @@ class Claims(Settlement):
         :param upto: a message id beyond which nothing is claimed.
         """
         database = database_of(self.session)
-        proven = watermark.proven if database.dialect.ids_commit_out_of_order else None
-        unread = claiming.unread(database.dialect)
-        end = _lowest(proven, upto, claiming.NO_END)
-        parameters = {"group": group.id, "topic": group.topic_id, "upto": end, "limit": limit}
-        rows = run(self.session, unread, parameters).all()
-        if not rows:
-            left = run(self.session, claiming.waiting_range(database.dialect, group.id))
-            if (found := left.one_or_none()) is not None:
-                taken = self._take_over(database, group, found, owner, lease, limit)
-                if taken.progress < taken.last:
-                    return taken
-            rows = self._unproven(database, group, watermark, limit, upto)
-        if not rows:
-            return None
-        run(self.session, claiming.advance(group.id, rows[-1][0]))
-        return self._new_range(group, owner, lease, rows[0][0], rows)
+        claimed = self._claim_known(database, group, owner, limit, lease, watermark, upto)
+        if claimed is not None:
+            return claimed
+        left = run(self.session, claiming.waiting_range(database.dialect, group.id))
+        if (found := left.one_or_none()) is not None:
+            taken = self._take_over(database, group, found, owner, lease, limit)
+            if taken.progress < taken.last:
+                return taken
+        rows = self._unproven(database, group, watermark, limit, upto)
+        return self._take(group, owner, lease, rows) if rows else None
 
-    def _new_range(
+    def _claim_known(
+        self,
+        database: Database,
+        group: Group,
+        owner: str,
+        limit: int,
+        lease: float,
+        watermark: Watermark,
+        upto: int | None,
+    ) -> ClaimedRange | None:
+        """The next messages as far as the log is known to be safe to read, where no range waits."""
+        dialect = database.dialect
+        proven = watermark.proven if dialect.ids_commit_out_of_order else None
+        end = _lowest(proven, upto, claiming.NO_END)
+        parameters: dict[str, Any] = {
+            "group": group.id,
+            "topic": group.topic_id,
+            "upto": end,
+            "limit": limit,
+        }
+        if not dialect.writes_while_reading:
+            rows = run(self.session, claiming.unread(dialect), parameters).all()
+            return self._take(group, owner, lease, rows) if rows else None
+        parameters |= {"owner": owner, "lease": lease}
+        rows = run(self.session, claiming.claim_unread(dialect), parameters).all()
+        return _new_range(group, owner, rows[0][-1], rows[0][0], rows) if rows else None
+
+    def _take(self, group: Group, owner: str, lease: float, rows: Sequence[Any]) -> ClaimedRange:
+        run(self.session, claiming.advance(group.id, rows[-1][0]))
+        return self._add_range(group, owner, lease, rows[0][0], rows)
+
+    def _add_range(
         self, group: Group, owner: str, lease: float, first: int, rows: Sequence[Any]
     ) -> ClaimedRange:
-        last = rows[-1][0]
-        added = run(self.session, claiming.add_range(group.id, first, last, owner, lease))
-        return ClaimedRange(
-            group, added.scalar_one(), owner, first, last, first - 1, False,
-            _first_deliveries(group, owner, rows),
-        )  # fmt: skip
+        statement = claiming.add_range(group.id, first, rows[-1][0], owner, lease)
+        range_id = run(self.session, statement).scalar_one()
+        return _new_range(group, owner, range_id, first, rows)
 
     def _unproven(
         self, database: Database, group: Group, watermark: Watermark, limit: int, upto: int | None
@@ -129,7 +151,7 @@ class Claims(Settlement):
     ) -> ClaimedRange:
         """Takes the beginning of a range that somebody left; the rest waits for others."""
         run(self.session, claiming.shorten_range(left.id, rows[-1].id + 1))
-        return self._new_range(group, owner, lease, left.progress + 1, rows)
+        return self._add_range(group, owner, lease, left.progress + 1, rows)
 
     def claim_due(
         self,
@@ -219,10 +241,17 @@ def _lowest(*ends: int | None) -> int | None:
     return min((each for each in ends if each is not None), default=None)
 
 
+def _new_range(
+    group: Group, owner: str, range_id: int, first: int, rows: Sequence[Any]
+) -> ClaimedRange:
+    deliveries = _first_deliveries(group, owner, rows)
+    return ClaimedRange(group, range_id, owner, first, rows[-1][0], first - 1, False, deliveries)
+
+
 def _first_deliveries(group: Group, owner: str, rows: Sequence[Any]) -> Deliveries:
     # By position, in the order of :func:`claiming.log`: this is done for every message.
     def make(row: Any) -> Delivery:
-        message_id, key, payload, headers, published, deliver_at, max_retries, max_delays = row
+        message_id, key, payload, headers, published, deliver_at, max_retries, max_delays = row[:8]
         return Delivery(
             group, message_id, key, payload, headers, published, owner,
             _FIRST_RUN if deliver_at is None else _NO_RUN,

@@ -6,6 +6,8 @@ from typing import Any
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
+    Double,
     Insert,
     Select,
     Update,
@@ -100,20 +102,27 @@ def shorten_range(range_id: int, first: int) -> Update:
 
 
 def add_range(group_id: int, first: int, last: int, owner: str, lease: float) -> Insert:
-    return (
-        insert(RangeClaim)
-        .values(
-            group_id=group_id,
-            first=first,
-            last=last,
-            progress=first - 1,
-            claims=1,
-            careful=False,
-            owner=owner,
-            lease_until=db_after(lease),
-        )
-        .returning(RangeClaim.id)
-    )
+    columns = _new_range(literal(group_id), literal(first), literal(last), literal(owner), lease)
+    return insert(RangeClaim).values(columns).returning(RangeClaim.id)
+
+
+def _new_range(
+    group: ColumnElement[int],
+    first: ColumnElement[int],
+    last: ColumnElement[int],
+    owner: ColumnElement[str],
+    lease: ColumnElement[float] | float,
+) -> dict[str, ColumnElement[Any]]:
+    return {
+        "group_id": group,
+        "first": first,
+        "last": last,
+        "progress": first - 1,
+        "claims": literal_column("1"),
+        "careful": literal_column("false", Boolean()),
+        "owner": owner,
+        "lease_until": db_after(lease),
+    }
 
 
 def advance(group_id: int, position: int) -> Update:
@@ -138,6 +147,43 @@ def unread(dialect: Dialect) -> Rows:
         upto=bindparam("upto", type_=BigInteger()),
         limit=bindparam("limit", type_=BigInteger()),
     ).where(~waiting.exists())
+
+
+@built_once
+def claim_unread(dialect: Dialect) -> Rows:
+    """The same, and in the same statement the group moves on and the range is ours.
+
+    Returns the range's id in a last column. Parameters: those of :func:`unread`, ``owner``,
+    ``lease``.
+    """
+    found = unread(dialect).cte("unread").prefix_with("MATERIALIZED")
+    ends = (
+        select(func.min(found.c.id).label("first"), func.max(found.c.id).label("last"))
+        .having(func.count() > 0)
+        .cte("ends")
+    )
+    group = bindparam("group", type_=BigInteger())
+    moved = (
+        update(ConsumerGroup)
+        .where(ConsumerGroup.id == group, select(ends.c.last).exists())
+        .values(position=select(ends.c.last).scalar_subquery())
+        .returning(ConsumerGroup.id)
+        .cte("moved")
+    )
+    columns = _new_range(
+        group, ends.c.first, ends.c.last, bindparam("owner"), bindparam("lease", type_=Double())
+    )
+    added = (
+        insert(RangeClaim)
+        .from_select(list(columns), select(*columns.values()))
+        .returning(RangeClaim.id)
+        .cte("added")
+    )
+    return (
+        select(*found.c, select(added.c.id).scalar_subquery().label("range"))
+        .add_cte(moved)
+        .order_by(found.c.id)
+    )
 
 
 def log(

@@ -24,6 +24,8 @@ class Dialect(ABC):
     ids_commit_out_of_order: ClassVar[bool]
     #: One writer at a time: long transactions keep everybody else waiting.
     single_writer: ClassVar[bool]
+    #: A statement may read, and write with what it read, at once.
+    writes_while_reading: ClassVar[bool] = False
     #: What to set on each connection of an engine that we make ourselves.
     settings: ClassVar[tuple[str, ...]] = ()
     #: The isolation level that worker connections must have, where the default may be unfit.

@@ -32,6 +32,7 @@ _CONTENTION = frozenset({"40001", "40P01", "55P03"})
 class PostgreSQL(Dialect):
     ids_commit_out_of_order = True
     single_writer = False
+    writes_while_reading = True
     worker_isolation = "READ COMMITTED"
 
     def insert(self, table: type[Base]) -> Any:
