@@ -18,7 +18,7 @@ from sqlalchemy import NullPool, create_engine, select
 from sqlalchemy.orm import Session
 from typer.testing import CliRunner, Result
 
-from tests.databases import Database
+from tests.databases import Database, sqlite_database
 from vulkan_orm import DeliveryRepository, Vulkan
 from vulkan_orm.cli.acting import operator
 from vulkan_orm.cli.app import app, run
@@ -123,11 +123,27 @@ def shop(
     migrated: Database,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Shop]:
-    sync = request.param == "sync"
+    yield from opened(request.param, folder, migrated, monkeypatch)
+
+
+@pytest.fixture
+def one_shop(
+    folder: Path, migrated_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shop]:
+    """For what concerns neither databases nor colours."""
+    file = tmp_path / "own.db"
+    file.write_bytes(migrated_file.read_bytes())
+    yield from opened("sync", folder, sqlite_database(file), monkeypatch)
+
+
+def opened(
+    colour: str, folder: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shop]:
+    sync = colour == "sync"
     (folder / f"{NAME}.py").write_text(SHOP + (SYNC if sync else ASYNC))
-    monkeypatch.setenv("SHOP_URL", migrated.sync_url if sync else migrated.async_url)
-    monkeypatch.setenv("SHOP_COLOUR", request.param)
-    yield Shop(migrated.sync_url)
+    monkeypatch.setenv("SHOP_URL", database.sync_url if sync else database.async_url)
+    monkeypatch.setenv("SHOP_COLOUR", colour)
+    yield Shop(database.sync_url)
     sys.modules.pop(NAME, None)
 
 
@@ -544,6 +560,54 @@ def test_work_runs_messages_until_a_signal_and_exits_with_zero(
     assert log.splitlines()[-1].endswith("Stopped.")
     assert "\x1b" not in log
     assert list(shop.states().values()) == ["dead"]
+
+
+def children(parent: int) -> list[int]:
+    """The processes that a process has started, from /proc."""
+    listed = Path(f"/proc/{parent}/task/{parent}/children")
+    return [int(each) for each in listed.read_text().split()]
+
+
+def runs_of(shop: Shop) -> set[int]:
+    """The worker processes whose handlers have run."""
+    with shop.session() as session:
+        owners = session.scalars(select(DeliveryLog.owner)).all()
+    return {int(owner.split(":")[1]) for owner in owners if owner}
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_several_processes_work_are_replaced_and_stop_together(one_shop: Shop) -> None:
+    """R46, R47."""
+    shop = one_shop
+    shop("drain")
+    with process("work", "--processes", "2") as parent:
+        wait_until(lambda: len(children(parent.pid)) == 2)
+        first, second = children(parent.pid)
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: first not in children(parent.pid))
+        wait_until(lambda: len(children(parent.pid)) == 2)
+        os.kill(second, signal.SIGKILL)
+        wait_until(lambda: second not in children(parent.pid))
+        wait_until(lambda: len(children(parent.pid)) == 2)
+        crew = children(parent.pid)
+        shop.publish({"dead": "a"}, {"dead": "b"})
+        wait_until(lambda: len(shop.states()) == 2)
+        assert runs_of(shop) <= set(crew)
+        parent.send_signal(signal.SIGTERM)
+        _, log = parent.communicate(timeout=DEADLINE)
+    assert parent.returncode == 0, log
+    assert log.count("ended with code -9") == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+@pytest.mark.usefixtures("one_shop")
+def test_worker_processes_do_not_outlive_the_command_that_started_them() -> None:
+    with process("work", "--processes", "2") as parent:
+        wait_until(lambda: len(children(parent.pid)) == 2)
+        crew = children(parent.pid)
+        parent.kill()
+        parent.communicate(timeout=DEADLINE)
+        wait_until(lambda: not any(Path(f"/proc/{each}/cmdline").exists() for each in crew))
 
 
 def test_work_without_a_handler_is_refused(shop: Shop, root_logger: logging.Logger) -> None:

@@ -15,6 +15,7 @@ from vulkan_orm.cli.failing import NOTHING_DONE
 from vulkan_orm.cli.loading import load
 from vulkan_orm.cli.logs import Level, log_to_stderr
 from vulkan_orm.cli.output import document, say
+from vulkan_orm.cli.processes import MAX_PROCESSES, Crew, stop_with_parent
 from vulkan_orm.cli.running import either, read
 from vulkan_orm.consumers.running import Tally
 from vulkan_orm.diagnostics import UNKNOWN_GROUP, UsageError
@@ -42,25 +43,41 @@ Grace = Annotated[
         help="What running handlers get to end, once a stop is asked for.",
     ),
 ]
+Processes = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=MAX_PROCESSES,
+        help="How many worker processes to run; one that dies is replaced.",
+    ),
+]
 LogLevel = Annotated[Level, typer.Option(help="How much to log to stderr.")]
 
 
 def work(
     ctx: typer.Context,
     grace: Grace = GRACE,
+    processes: Processes = 1,
     log_level: LogLevel = Level.INFO,
     app: options.App = None,
+    supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
     """Run the application's handlers until SIGTERM or SIGINT.
 
     Then nothing new starts, what runs gets the grace time, and the rest is handed back. A second
     signal stops at once. Logging that the application has set up itself is left as it is.
     """
-    vulkan = load(app or ctx.obj)
+    named = app or ctx.obj
+    vulkan = load(named)
     log_to_stderr(log_level)
     if not vulkan.consumers:
         raise UsageError(UNKNOWN_GROUP, "The application registers no handler to work for.")
+    if supervised:
+        stop_with_parent()
     _check_database(vulkan)
+    if processes > 1:
+        each = ["--app", named, "work", "--grace", str(grace), "--log-level", log_level]
+        raise typer.Exit(Crew([*each, "--supervised"], processes).run())
     wait = timedelta(seconds=grace)
     logger.info("Working for %s.", ", ".join(each.name for each in vulkan.consumers))
     either(vulkan, lambda: vulkan.run(grace=wait), lambda: vulkan.arun(grace=wait))
