@@ -122,10 +122,8 @@ class Caller:
         unit.begin_message(alone=alone)
         session = unit.lend()
         raised = yield payload, session, meta
-        unit.take_back()
         self._heed(raised)
-        if unit.contention is not None:
-            raise unit.contention
+        unit.take_back()
         tidy = unit.keep_message if self.keeps(raised) else unit.drop_message
         try:
             # A message that left the session alone has nothing to say to the database.

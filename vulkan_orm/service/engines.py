@@ -51,7 +51,12 @@ class Engines:
     def _for_workers(self, engine: Any) -> Any:
         # A look and a read must not share a snapshot, whatever level the host's engine has.
         isolation = self.dialect.worker_isolation
-        return engine.execution_options(isolation_level=isolation) if isolation else engine
+        if isolation is None:
+            return engine
+        workers = engine.execution_options(isolation_level=isolation)
+        own = workers.sync_engine if self.is_async else workers
+        own.dialect = self.dialect.for_workers(own.dialect)
+        return workers
 
     def unit(self) -> UnitOfWork:
         """A unit of work in which handlers run; it takes a connection at their first use of it."""

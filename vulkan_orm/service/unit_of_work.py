@@ -10,6 +10,12 @@ from sqlalchemy.orm import Session, SessionTransaction
 from vulkan_orm.diagnostics import SESSION_LEFT_FAILED, TRANSACTION_ENDED, HandlerError
 from vulkan_orm.service.repository import DeliveryRepository
 from vulkan_orm.store.dialects import Dialect
+from vulkan_orm.store.dialects.savepoints import (
+    LazySavepoints,
+    Waiting,
+    make_lazy,
+    send,
+)
 
 _ENDING = re.compile(
     r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*"
@@ -31,6 +37,16 @@ class Guard(Session):
         """:raises HandlerError: VK0031 while a handler has the session."""
         if self.vulkan_guarded:
             raise HandlerError(TRANSACTION_ENDED, f"The handler called session.{call}().")
+
+    def own_connection(self, bind_arguments: Any) -> Connection:
+        """The connection for statements of ours."""
+        return super().connection(bind_arguments=bind_arguments)
+
+    def connection(self, *args: Any, **kwargs: Any) -> Connection:
+        # Whoever has it may go on with the driver's own cursor, which nothing travels with.
+        connection = super().connection(*args, **kwargs)
+        send(connection)
+        return connection
 
     def commit(self) -> None:
         self.refuse_if_guarded("commit")
@@ -83,6 +99,9 @@ class UnitOfWork:
         #: A refused end of the connection's transaction leaves SQLAlchemy's half-way there.
         self._spoilt = False
         self._message: SessionTransaction | None = None
+        self._alone = False
+        #: Where the messages' savepoints wait for their first statement.
+        self._waiting: Waiting | None = None
         event.listen(session, "after_begin", self._began)
         session.begin()
         self._sentinel: SessionTransaction = session.begin_nested()
@@ -96,6 +115,8 @@ class UnitOfWork:
                 # No fault of the handler, whose use of the session merely opened the transaction.
                 self.contention = error
                 raise
+            if not self._alone and isinstance(connection.dialect, LazySavepoints):
+                self._waiting = make_lazy(connection)
             event.listen(connection, "before_cursor_execute", self._refuse_ending)
             event.listen(connection, "commit", self._refuse_commit)
             event.listen(connection, "rollback", self._refuse_rollback)
@@ -125,9 +146,16 @@ class UnitOfWork:
         return self.savepoints == self._before and not pending
 
     def begin_message(self, *, alone: bool) -> None:
-        """Opens the savepoint of the next message; one alone in its transaction needs no second."""
+        """Opens the savepoint of the next message; one alone in its transaction needs no second.
+
+        One that the message before has left untouched is taken over.
+        """
         self._before = self.savepoints
-        self._message = self._sentinel if alone else self.session.begin_nested()
+        self._alone = alone
+        if alone:
+            self._message = self._sentinel
+        elif self._message is None:
+            self._message = self.session.begin_nested()
 
     def lend(self) -> Any:
         """The session for a handler; its transaction is the runner's until :meth:`take_back`."""
@@ -135,7 +163,16 @@ class UnitOfWork:
         return self.facade
 
     def take_back(self) -> None:
+        """Ends the handler's use of the session.
+
+        :raises DBAPIError: where the database kept the transaction from beginning.
+        :raises TransactionLost: where what an earlier message did has undone it.
+        """
         self.session.vulkan_guarded = False
+        if self.contention is not None:
+            raise self.contention
+        if self._waiting is not None and self._waiting.failure is not None:
+            raise TransactionLost from self._waiting.failure
 
     def keep_message(self) -> None:
         """Keeps what a handler that returned has written.
@@ -146,6 +183,10 @@ class UnitOfWork:
         assert self._message is not None
         try:
             self._check_nesting(self._message)
+            if self.untouched and self._message is not self._sentinel:
+                if self.session.identity_map:
+                    self.session.expunge_all()
+                return
             self.session.flush()
             if self._message is not self._sentinel:
                 self._release(self._message)
@@ -180,6 +221,8 @@ class UnitOfWork:
 
         :raises HandlerError: VK0031, VK0032 when it is not.
         """
+        if self._message is not None and self._message is not self._sentinel:
+            self._release(self._message)
         self._check_nesting(self._sentinel)
         try:
             self._sentinel.commit()

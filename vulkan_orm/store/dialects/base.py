@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression
+from sqlalchemy.engine import Dialect as SADialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
@@ -78,6 +79,10 @@ class Dialect(ABC):
 
     def prepare(self, engine: Engine) -> None:  # noqa: B027
         """Mends what a driver does to transactions, on an engine whose sessions publish."""
+
+    def for_workers(self, driver: SADialect) -> SADialect:
+        """SQLAlchemy's dialect as workers use it."""
+        return driver
 
     def materialized(self, statement: SelectBase, name: str) -> FromClause:
         """The select as a source that is evaluated once and in its own order."""
