@@ -1,7 +1,7 @@
 """The questions a dialect answers. Everything here is the answer of a modern SQL database."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -90,6 +90,20 @@ class Dialect(ABC):
     def shared(self, engine: Engine) -> bool:
         """Whether a second connection would reach the same data."""
         return True
+
+    def copies(self, connection: Connection) -> bool:
+        """Whether :meth:`copy` can be part of the connection's transaction."""
+        return False
+
+    def copy(
+        self,
+        connection: Connection,
+        table: type[Base],
+        columns: Sequence[str],
+        parts: Iterable[bytes],
+    ) -> None:
+        """Sends rows in the text format of COPY. Where :meth:`copies` says so, and only there."""
+        raise NotImplementedError
 
     @abstractmethod
     def is_contention(self, error: DBAPIError) -> bool:

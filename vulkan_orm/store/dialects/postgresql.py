@@ -1,10 +1,12 @@
 """PostgreSQL."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import (
     BigInteger,
+    Connection,
     Double,
     FromClause,
     Integer,
@@ -24,6 +26,7 @@ from sqlalchemy.sql.selectable import SelectBase
 
 from vulkan_orm.models import MESSAGE_ID, Base, Topic
 from vulkan_orm.store.clock import db_now
+from vulkan_orm.store.dialects import copying
 from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 
 _CONTENTION = frozenset({"40001", "40P01", "55P03"})
@@ -83,6 +86,18 @@ class PostgreSQL(Dialect):
 
     def materialized(self, statement: SelectBase, name: str) -> FromClause:
         return statement.cte(name).prefix_with("MATERIALIZED")
+
+    def copies(self, connection: Connection) -> bool:
+        return copying.is_possible(connection)
+
+    def copy(
+        self,
+        connection: Connection,
+        table: type[Base],
+        columns: Sequence[str],
+        parts: Iterable[bytes],
+    ) -> None:
+        copying.copy(connection, table, columns, parts)
 
     def is_contention(self, error: DBAPIError) -> bool:
         code = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
