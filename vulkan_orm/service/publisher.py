@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from vulkan_orm.diagnostics import IDEMPOTENCY_CONFLICT, DatabaseError
-from vulkan_orm.models import Message
+from vulkan_orm.models import Base, Message
 from vulkan_orm.service.codec import Codec, to_json
 from vulkan_orm.service.database import Database, connection_of, database_of, ids
 from vulkan_orm.service.drafts import Draft, check
@@ -90,7 +90,7 @@ def _copy(connection: Connection, database: Database, topic: str, rows: Sequence
     # Nothing says in which order an array is made.
     found = sorted(drawn.ids)
     lines = copied(rows, found, drawn.topic_id, drawn.published_at)
-    dialect.copy(connection, Message, COLUMNS, lines)
+    dialect.copy(connection, Base.metadata.tables[Message.__tablename__], COLUMNS, lines)
     return found
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression
+from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression, Table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
@@ -98,7 +98,7 @@ class Dialect(ABC):
     def copy(
         self,
         connection: Connection,
-        table: type[Base],
+        table: Table,
         columns: Sequence[str],
         parts: Iterable[bytes],
     ) -> None:

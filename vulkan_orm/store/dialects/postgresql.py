@@ -11,6 +11,7 @@ from sqlalchemy import (
     FromClause,
     Integer,
     SQLColumnExpression,
+    Table,
     Text,
     any_,
     column,
@@ -93,7 +94,7 @@ class PostgreSQL(Dialect):
     def copy(
         self,
         connection: Connection,
-        table: type[Base],
+        table: Table,
         columns: Sequence[str],
         parts: Iterable[bytes],
     ) -> None:
