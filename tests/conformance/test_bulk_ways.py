@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
@@ -14,6 +14,7 @@ from tests.conformance.host import Effect
 from vulkan_orm import Draft, MessageMeta
 from vulkan_orm.models import Message, Topic
 from vulkan_orm.service import publisher
+from vulkan_orm.store.dialects import Dialect
 
 NEVER = 10**9
 
@@ -163,60 +164,86 @@ def test_each_of_many_waits_as_its_own_options_say(app: App) -> None:
     assert limits == [(None, 0), (0, None), (None, None)]
 
 
+@pytest.fixture
+def copying(app: App, monkeypatch: pytest.MonkeyPatch) -> App:
+    """An application that publishes by COPY alone."""
+    if app.on_sqlite:
+        pytest.skip("SQLite has no COPY")
+    app.publish()
+    monkeypatch.setattr(publisher, "MIN_COPIED", 1)
+    return app
+
+
 REFUSAL = text("ALTER TABLE vulkan_message ADD CHECK (payload ->> 'name' <> 'refused')")
 
 
-@ways
 def test_what_the_database_refuses_leaves_a_session_that_rolls_back_to_its_savepoint(
-    postgresql_app: App,
+    copying: App,
 ) -> None:
     """R30: the constraint of this test goes with its transaction."""
-    app = postgresql_app
-    app.publish()
 
     def work(session: Session) -> None:
         session.execute(REFUSAL)
         savepoint = session.begin_nested()
         with pytest.raises(IntegrityError) as caught:
-            app.publish_many_in(session, [Job(), Job(name="refused")])
+            copying.publish_many_in(session, [Job(), Job(name="refused")])
         assert getattr(caught.value.orig, "sqlstate", None) == "23514"
         with pytest.raises(DBAPIError, match="abort"):
             session.execute(select(1))
         savepoint.rollback()
-        assert len(app.publish_many_in(session, [Job(), Job()])) == 2
+        assert len(copying.publish_many_in(session, [Job(), Job()])) == 2
 
-    transaction = app.open()
+    transaction = copying.open()
     transaction.run(work)
     transaction.rollback()
-    transaction.run(lambda session: app.publish_many_in(session, [Job()]))
+    transaction.run(lambda session: copying.publish_many_in(session, [Job()]))
     transaction.commit()
-    assert app.count(Message) == 2
+    assert copying.count(Message) == 2
+
+
+def test_a_connection_that_is_lost_is_given_up_as_in_any_statement(
+    copying: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R30: the rollback that follows finds nothing to roll back, and the next begins anew."""
+
+    def cut(connection: Connection) -> None:
+        backend = connection.scalar(select(func.pg_backend_pid()))
+        copying.apart(select(func.pg_terminate_backend(backend)))
+
+    transaction = copying.open()
+    with monkeypatch.context() as patch:
+        before_copies(copying, patch, cut)
+        with pytest.raises(DBAPIError) as caught:
+            transaction.run(lambda session: copying.publish_many_in(session, [Job()]))
+    assert caught.value.connection_invalidated
+    transaction.rollback()
+    transaction.run(lambda session: copying.publish_many_in(session, [Job()]))
+    transaction.commit()
+    assert copying.count(Message) == 2
 
 
 def test_without_a_transaction_nothing_is_copied(
-    postgresql_app: App, monkeypatch: pytest.MonkeyPatch
+    copying: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R33: ids and rows would be two transactions, and the fence ends with the first."""
-    app = postgresql_app
-    app.publish()
-    monkeypatch.setattr(publisher, "MIN_COPIED", 1)
-    sent = copies(app, monkeypatch)
-    app.publish_many([Job()])
+    sent: list[Connection] = []
+    before_copies(copying, monkeypatch, sent.append)
+    copying.publish_many([Job()])
     assert len(sent) == 1
-    transaction = app.open(isolation_level="AUTOCOMMIT")
-    transaction.run(lambda session: app.publish_many_in(session, [Job(), Job()]))
-    assert (len(sent), app.count(Message)) == (1, 4)
+    transaction = copying.open(isolation_level="AUTOCOMMIT")
+    transaction.run(lambda session: copying.publish_many_in(session, [Job(), Job()]))
+    assert (len(sent), copying.count(Message)) == (1, 4)
 
 
-def copies(app: App, monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What is sent by COPY from now on."""
-    sent: list[object] = []
+def before_copies(
+    app: App, monkeypatch: pytest.MonkeyPatch, work: Callable[[Connection], object]
+) -> None:
+    """Runs work just before rows are sent by COPY."""
     kind = type(app.vulkan.engines.dialect)
     copy: Callable[..., None] = kind.copy
 
-    def counted(*args: Any) -> None:
-        sent.append(args)
-        copy(*args)
+    def preceded(dialect: Dialect, connection: Connection, *args: Any) -> None:
+        work(connection)
+        copy(dialect, connection, *args)
 
-    monkeypatch.setattr(kind, "copy", counted)
-    return sent
+    monkeypatch.setattr(kind, "copy", preceded)

@@ -88,7 +88,7 @@ class Everything(BaseModel):
     point: Point | None = None
     note: Note | None = None
     anything: Any = None
-    shown: Annotated[float, PlainSerializer(lambda v: v * 2, when_used="json")] = 0.0
+    shown: Annotated[float, PlainSerializer(lambda v: v * 2, float, when_used="json")] = 0.0
 
 
 def careful(codec: Codec[Any], value: Any) -> str:
@@ -141,7 +141,7 @@ TEXTS = st.one_of(
 SCALARS = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.decimals(), TEXTS, st.binary(),
     st.datetimes(timezones=st.just(UTC)), st.dates(), st.times(), st.timedeltas(), st.uuids(),
-    st.sampled_from([*Colour, *Level, Number(3), Text("null"), 10**4299, 10**4300, -(10**4300)]),
+    st.sampled_from([*Colour, *Level, Number(3), Text("null"), 10**4299]),
     st.builds(object), TEXTS.map(Text),
 )  # fmt: skip
 KEYS = st.one_of(TEXTS, st.integers(), st.booleans(), st.uuids(), st.dates())
@@ -211,6 +211,15 @@ def test_a_float_that_is_none_is_refused_however_a_model_would_write_it(
 ) -> None:
     """R31."""
     agrees(codec, {field: value})
+
+
+@pytest.mark.parametrize("digits", [4299, 4300, 4301, 9000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_of_more_digits_than_python_reads_back_is_refused(
+    digits: int, sign: int
+) -> None:
+    """R31."""
+    agrees(ANY, {"a": [sign * 10 ** (digits - 1)]})
 
 
 def once(value: Any) -> Callable[[], Iterator[Any]]:
