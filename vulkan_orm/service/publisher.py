@@ -24,8 +24,8 @@ T = TypeVar("T")
 MAX_ROWS = 5_000
 # Characters; a JSON document on PostgreSQL may have 256 MB, as it is stored there.
 MAX_DOCUMENT = 16_000_000
-# Of fewer messages the second round trip costs more than COPY saves: measured, from 50 on it wins.
-MIN_COPIED = 100
+# Measured: of 1,000 COPY is as quick as a document, of 3,000 a fifth quicker, of 12,000 a quarter.
+MIN_COPIED = 2_000
 _SNAPSHOT_LEVELS = ("REPEATABLE READ", "SERIALIZABLE")
 
 

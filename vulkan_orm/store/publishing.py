@@ -1,7 +1,7 @@
 """Statements that append to the log.
 
 Messages travel as one JSON document a statement: one round trip for one as for thousands. Where
-the driver has COPY, many travel by that, which the server takes in half the time.
+the driver has COPY, thousands travel by that, which the server reads more quickly.
 """
 
 from datetime import datetime
