@@ -13,7 +13,7 @@ from vulkan_orm.diagnostics import (
     UsageError,
     VulkanError,
 )
-from vulkan_orm.service.publisher import Draft
+from vulkan_orm.service.drafts import Draft
 from vulkan_orm.service.repository import DeliveryRepository
 
 __all__ = [

@@ -28,8 +28,9 @@ from vulkan_orm.diagnostics import (
 from vulkan_orm.models import NAME_LENGTH
 from vulkan_orm.service import schema
 from vulkan_orm.service.codec import DEFAULT_MAX_BYTES, Codec, check_name
+from vulkan_orm.service.drafts import Draft, DraftOptions
 from vulkan_orm.service.engines import Engines
-from vulkan_orm.service.publisher import Draft, DraftOptions, publish
+from vulkan_orm.service.publisher import publish
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
@@ -74,8 +75,8 @@ class Topic(Generic[T]):
         :raises PayloadError: VK0020 to VK0023, before any statement.
         :raises DatabaseError: VK0040 to VK0043 for a database that is not ready, or not ours.
         """
-        draft = Draft(payload, **options)
-        return self._in(session, lambda sync: self._publish(sync, [draft])[0])
+        message = Draft(payload, **options) if options else payload
+        return self._in(session, lambda sync: self._publish(sync, [message])[0])
 
     @overload
     def publish_many(
@@ -92,8 +93,8 @@ class Topic(Generic[T]):
 
         A message with options of its own is given as a :class:`Draft`.
         """
-        drafts = [each if isinstance(each, Draft) else Draft(each) for each in payloads]
-        return self._in(session, lambda sync: self._publish(sync, drafts))
+        messages = list(payloads)
+        return self._in(session, lambda sync: self._publish(sync, messages))
 
     def consumer(self, *, group: str, **options: Unpack[ConsumerOptions]) -> Callable[[H], H]:
         """Registers a function as the handler of a consumer group; the function stays as it is.
@@ -119,9 +120,9 @@ class Topic(Generic[T]):
 
         return decorate
 
-    def _publish(self, session: Session, drafts: Sequence[Draft[T]]) -> list[int]:
+    def _publish(self, session: Session, messages: Sequence[T | Draft[T]]) -> list[int]:
         self._vulkan.check_session(session)
-        return publish(session, self.name, self._codec, drafts, retention=self.retention)
+        return publish(session, self.name, self._codec, messages, retention=self.retention)
 
     def _in(self, session: Any, work: Callable[[Session], Any]) -> Any:
         session = _registered(session)

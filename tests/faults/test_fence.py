@@ -17,13 +17,14 @@ from sqlalchemy.orm import Session
 
 from tests.faults.support import Job, Site, twice, wait_until
 from vulkan_orm import DatabaseError, Vulkan
-from vulkan_orm.models import ConsumerGroup, Message
+from vulkan_orm.models import ConsumerGroup, Message, Topic
+from vulkan_orm.service import publisher
 from vulkan_orm.service import watermark as watermarks
 from vulkan_orm.service.deliveries import ClaimedRange, Deliveries, Group
 from vulkan_orm.service.engines import Engines
 from vulkan_orm.service.repository import DeliveryRepository
 from vulkan_orm.service.watermark import Watermark
-from vulkan_orm.store import fencing
+from vulkan_orm.store import fencing, publishing
 from vulkan_orm.store.dialects.base import Rows
 from vulkan_orm.store.dialects.postgresql import PostgreSQL
 
@@ -466,6 +467,53 @@ def test_a_savepoint_s_rollback_gives_the_fence_up_and_the_next_publish_takes_it
     assert reader.claim() == []
     first.commit()
     assert reader.claim() == [again, last]
+
+
+def test_a_publish_by_copy_holds_its_topic_back_from_its_first_id_on(
+    site: Site, publishers: list[Publisher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33: between its ids and its rows, which are two statements, another publish commits."""
+    found, copied, overtaking = _overtaken_before_copy(site, publishers, monkeypatch)
+    assert found == [[], [*copied, overtaking]]
+
+
+def test_without_the_lock_before_its_ids_a_publish_by_copy_is_skipped(
+    site: Site, publishers: list[Publisher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R33: what taking the fence first prevents."""
+
+    class Unfenced(PostgreSQL):
+        def topic_with_fence(self, topic: Any, installation: int) -> Any:
+            return select(Topic.id.label("id")).where(Topic.name == topic)
+
+    unfenced = lambda _dialect, number, _offset: publishing.draw(Unfenced(), number)  # noqa: E731
+    monkeypatch.setattr(publisher, "_drawing", unfenced)
+    found, _, overtaking = _overtaken_before_copy(site, publishers, monkeypatch)
+    assert found == [[overtaking], []]
+
+
+def _overtaken_before_copy(
+    site: Site, publishers: list[Publisher], monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[list[int]], list[int], int]:
+    """What a reader claimed before and after the commit; the ids copied, and the other's."""
+    monkeypatch.setattr(publisher, "MIN_COPIED", 2)
+    reader = Reader.on(site)
+    first, second, _ = publishers
+    overtaking: list[int] = []
+    found: list[list[int]] = []
+    copy = PostgreSQL.copy
+
+    def overtaken(*args: Any) -> None:
+        overtaking.append(second.publish(0))
+        second.commit()
+        found.append(reader.claim())
+        copy(*args)
+
+    monkeypatch.setattr(PostgreSQL, "copy", overtaken)
+    copied = site.topic.publish_many(first.session, [Job(n=n) for n in range(1, 4)])
+    first.commit()
+    found.append(reader.claim())
+    return found, copied, overtaking[0]
 
 
 def test_a_prepared_transaction_holds_the_topic_back_until_it_is_committed(

@@ -12,9 +12,11 @@ from tests.databases import Database
 from vulkan_orm import DeliveryRepository, RetryPolicy, Topic, Vulkan
 from vulkan_orm.core.outcomes import ErrorText, Failed, Succeeded
 from vulkan_orm.core.pace import FIRST_RANGE
+from vulkan_orm.service import publisher
 from vulkan_orm.service.deliveries import Report
 from vulkan_orm.service.watermark import Watermark
 from vulkan_orm.store import clock
+from vulkan_orm.store.dialects.postgresql import PostgreSQL
 
 NEVER = RetryPolicy(max_retries=0)
 ONCE = RetryPolicy(max_retries=1, jitter=False)
@@ -103,8 +105,30 @@ def test_a_publish_is_one_statement(shop: Shop) -> None:
     assert shop.count(lambda r: shop.topic.publish(r.session, 1)) == 1
 
 
-def test_a_thousand_messages_are_published_in_one_statement(shop: Shop) -> None:
-    assert shop.count(lambda r: shop.topic.publish_many(r.session, [1] * 1_000)) == 1
+@pytest.mark.parametrize("amount", [100, 1_000, 5_000])
+def test_thousands_of_messages_are_published_in_one_statement(shop: Shop, amount: int) -> None:
+    """And a COPY beside it, where the driver has that."""
+    assert shop.count(lambda r: shop.topic.publish_many(r.session, [1] * amount)) == 1
+
+
+def test_a_publish_by_copy_is_one_copy_whatever_its_size(
+    migrated_postgresql: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(migrated_postgresql.sync_url)
+    copies: list[object] = []
+    copy: Any = PostgreSQL.copy
+
+    def counted(*args: Any) -> None:
+        copies.append(args)
+        copy(*args)
+
+    monkeypatch.setattr(PostgreSQL, "copy", counted)
+    try:
+        for amount in (publisher.MIN_COPIED - 1, publisher.MIN_COPIED, 12_000):
+            assert shop.count(lambda r, n=amount: shop.topic.publish_many(r.session, [1] * n)) == 1  # type: ignore[misc]
+    finally:
+        shop.engine.dispose()
+    assert len(copies) == 2
 
 
 def test_a_publish_that_is_refused_reaches_no_database(shop: Shop) -> None:

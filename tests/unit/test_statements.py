@@ -71,6 +71,7 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
 }
 POSTGRESQL: dict[str, Callable[[Dialect], ClauseElement]] = {
     "log_claim_unread": claiming.claim_unread,
+    "draw_ids": lambda d: publishing.draw(d, INSTALLATION),
     "fence_log_end": lambda _: fencing.log_end(),
     "fence_publishers": lambda _: fencing.publishers(INSTALLATION, 1),
 }
@@ -117,7 +118,7 @@ def test_what_a_partial_index_needs_stands_in_the_text(database: str) -> None:
 
 def test_the_fence_is_taken_before_an_id_is_drawn() -> None:
     """R33: in one statement, from a common table that must be there first."""
-    for name in ("publish", "take_idempotency_keys"):
+    for name in ("publish", "draw_ids", "take_idempotency_keys"):
         found = sql("postgresql", name)
         assert "AS MATERIALIZED" in found
         assert "pg_advisory_xact_lock_shared" in found.split("nextval")[0]

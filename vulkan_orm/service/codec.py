@@ -21,6 +21,10 @@ from vulkan_orm.diagnostics import (
 
 T = TypeVar("T")
 DEFAULT_MAX_BYTES = 1_048_576
+# What Python and pydantic read back of an integer, where nobody changed Python's own limit.
+MAX_DIGITS = 4300
+_DIGITS = bytes.maketrans(b"123456789", b"0" * 9)
+_TOO_MANY = b"0" * (MAX_DIGITS + 1)
 
 
 class Codec(Generic[T]):
@@ -44,8 +48,17 @@ class Codec(Generic[T]):
         :raises PayloadError: VK0020 naming the field, VK0021 when it is too large.
         """
         try:
-            valid = self._adapter.validate_python(value)
-            document = self._dump(valid)
+            valid = self._adapter.validator.validate_python(value)
+            written = self._write(valid)
+            text = written.decode()
+            if (
+                "\\u0000" in text
+                or "NaN" in text
+                or "Infinity" in text
+                or ("null" in text and self._hides_null(valid))
+                or (len(text) > MAX_DIGITS and _TOO_MANY in written.translate(_DIGITS))
+            ):
+                text = self._examined(valid, text)
         except PayloadError:
             raise
         except (ValidationError, RecursionError, ValueError) as error:
@@ -56,18 +69,34 @@ class Codec(Generic[T]):
             raise PayloadError(
                 UNSERIALISABLE, f"The payload could not be read: {type(error).__name__}."
             ) from error
-        text = to_json(document, "payload")
-        if "null" in text:
-            # Where a type says nothing, pydantic writes null for NaN and infinities.
-            for path, each in _members(self._adapter.dump_python(valid), "payload"):
-                _refuse_infinite(each, path)
-        size = len(text.encode())
+        size = len(written)
         if size > self._max_bytes:
             raise PayloadError(
                 OVERSIZED,
                 f"The payload has {size} bytes; {self._max_bytes} are allowed.",
                 size=size,
             )
+        return text
+
+    def _write(self, valid: T) -> bytes:
+        try:
+            return self._adapter.serializer.to_json(valid, warnings="error")
+        except Exception as error:
+            # Half of it may be consumed by now: what follows only looks for the field to name.
+            to_json(self._dump(valid), "payload")
+            raise PayloadError(UNSERIALISABLE, f"The payload is unusable: {error}") from error
+
+    def _hides_null(self, valid: T) -> bool:
+        """Whether a null may stand for something other than a field that is None."""
+        return b"null" in self._adapter.serializer.to_json(valid, exclude_none=True)
+
+    def _examined(self, valid: T, text: str) -> str:
+        """The text, once it is known that all of it can be stored and comes back as it was."""
+        text = to_json(json.loads(text), "payload")
+        # Where a type says nothing, pydantic writes null for NaN and infinities.
+        for mode in ("json", "python"):
+            for path, each in _members(self._adapter.dump_python(valid, mode=mode), "payload"):
+                _refuse_infinite(each, path)
         return text
 
     def _dump(self, valid: T) -> Any:

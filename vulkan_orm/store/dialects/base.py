@@ -1,11 +1,11 @@
 """The questions a dialect answers. Everything here is the answer of a modern SQL database."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression
+from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression, Table
 from sqlalchemy.engine import Dialect as SADialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
@@ -97,6 +97,20 @@ class Dialect(ABC):
     def shared(self, engine: Engine) -> bool:
         """Whether a second connection would reach the same data."""
         return True
+
+    def copies(self, connection: Connection) -> bool:
+        """Whether :meth:`copy` can be part of the connection's transaction."""
+        return False
+
+    def copy(
+        self,
+        connection: Connection,
+        table: Table,
+        columns: Sequence[str],
+        parts: Iterable[bytes],
+    ) -> None:
+        """Sends rows in the text format of COPY. Where :meth:`copies` says so, and only there."""
+        raise NotImplementedError
 
     @abstractmethod
     def is_contention(self, error: DBAPIError) -> bool:

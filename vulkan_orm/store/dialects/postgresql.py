@@ -1,14 +1,17 @@
 """PostgreSQL."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import (
     BigInteger,
+    Connection,
     Double,
     FromClause,
     Integer,
     SQLColumnExpression,
+    Table,
     Text,
     any_,
     column,
@@ -25,6 +28,7 @@ from sqlalchemy.sql.selectable import SelectBase
 
 from vulkan_orm.models import MESSAGE_ID, Base, Topic
 from vulkan_orm.store.clock import db_now
+from vulkan_orm.store.dialects import copying
 from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 from vulkan_orm.store.dialects.savepoints import lazy
 
@@ -90,6 +94,18 @@ class PostgreSQL(Dialect):
 
     def materialized(self, statement: SelectBase, name: str) -> FromClause:
         return statement.cte(name).prefix_with("MATERIALIZED")
+
+    def copies(self, connection: Connection) -> bool:
+        return copying.is_possible(connection)
+
+    def copy(
+        self,
+        connection: Connection,
+        table: Table,
+        columns: Sequence[str],
+        parts: Iterable[bytes],
+    ) -> None:
+        copying.copy(connection, table, columns, parts)
 
     def is_contention(self, error: DBAPIError) -> bool:
         code = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)

@@ -130,7 +130,7 @@ def lazy(dialect: Dialect) -> Dialect:
     """A copy of a dialect whose savepoints wait on connections that :func:`make_lazy` names."""
     # What is compiled is what the driver's own dialect compiles.
     inherited = {"supports_statement_cache": dialect.supports_statement_cache}
-    kind = type(f"Lazy{type(dialect).__name__}", (LazySavepoints, type(dialect)), inherited)
+    kind: Any = type(f"Lazy{type(dialect).__name__}", (LazySavepoints, type(dialect)), inherited)
     made: Dialect = kind.__new__(kind)
     vars(made).update(vars(dialect))
     return made
