@@ -244,14 +244,17 @@ class UnitOfWork:
     def abandon(self) -> None:
         """Rolls everything back and gives the connection back, whatever state it is in."""
         self.session.vulkan_guarded = False
-        if self._spoilt:
-            # Closing would put it back into the pool with what the handler wrote still open.
-            self.session.invalidate()
-            return
-        try:
-            self.session.close()
-        except Exception:
-            self.session.invalidate()
+        if not self._spoilt:
+            try:
+                self.session.close()
+                return
+            except Exception:
+                # Its savepoints are gone, say.
+                self._spoilt = True
+        # Closing alone would put it back into the pool with what the handler wrote still open.
+        if self._connection is not None and not self._connection.closed:
+            self._connection.invalidate()
+        self.session.close()
 
     def _check_nesting(self, expected: SessionTransaction) -> None:
         if self.session.get_nested_transaction() is not expected:
