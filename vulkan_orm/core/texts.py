@@ -1,7 +1,7 @@
 """Turning any error into text that every database takes: cleaned, capped, never raising."""
 
 import traceback
-from types import TracebackType
+from types import CodeType, TracebackType
 
 from vulkan_orm.core.outcomes import ErrorText
 from vulkan_orm.diagnostics import condition_of
@@ -10,12 +10,18 @@ MAX_TYPE = 200
 MAX_TEXT = 10_000
 MAX_TRACEBACK = 20_000
 _DEPTH = 5
+_HEADING = "Traceback (most recent call last):\n"
+# The same failure comes the same way again and again: its frames as text, by code and place.
+_stacks: dict[tuple[tuple[CodeType, str, int], ...], str] = {}
+_MAX_STACKS = 128
 
 
 def clean(text: str, limit: int) -> str:
     """Replaces what a database refuses (NUL, lone surrogates) visibly, and caps the length."""
     # The spare character keeps the sign that something was cut off.
     text = text[: limit + 1].replace("\x00", "\ufffd")
+    if text.isascii() and len(text) <= limit:
+        return text
     # By way of UTF-16 two halves of one character find together, and a lone one shows as U+FFFD.
     text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text if len(text) <= limit else text[: limit - 1] + "…"
@@ -64,11 +70,43 @@ def _traceback(error: BaseException) -> str | None:
     try:
         if error.__traceback__ is None:
             return None
-        lines = traceback.format_exception(type(error), error, _from_handler(error.__traceback__))
+        frames = _from_handler(error.__traceback__)
+        if _stands_alone(error):
+            lines = [_HEADING, _stack(frames), *traceback.format_exception_only(error)]
+        else:
+            lines = traceback.format_exception(type(error), error, frames)
     except BaseException:
         return None
     # The end of a traceback says most, so the beginning is what a cap takes away.
     return clean("".join(lines)[-MAX_TRACEBACK:], MAX_TRACEBACK)
+
+
+def _stands_alone(error: BaseException) -> bool:
+    """Whether its traceback is its frames and its own lines, with nothing from elsewhere."""
+    if error.__cause__ is not None or isinstance(error, BaseExceptionGroup):
+        return False
+    # What a misspelt name may have meant, Python looks up in the frames.
+    return (error.__context__ is None or error.__suppress_context__) and not isinstance(
+        error, NameError
+    )
+
+
+def _stack(frames: TracebackType) -> str:
+    """The frames as Python shows them; formatting them costs more than a handler that fails."""
+    places = []
+    frame: TracebackType | None = frames
+    while frame is not None:
+        code = frame.tb_frame.f_code
+        # Code of two files may be equal.
+        places.append((code, code.co_filename, frame.tb_lasti))
+        frame = frame.tb_next
+    key = tuple(places)
+    text = _stacks.get(key)
+    if text is None:
+        if len(_stacks) >= _MAX_STACKS:
+            _stacks.clear()
+        text = _stacks[key] = "".join(traceback.format_tb(frames))
+    return text
 
 
 def _from_handler(frames: TracebackType) -> TracebackType:

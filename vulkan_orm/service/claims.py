@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from vulkan_orm.core.budget import Counters
+from vulkan_orm.core.budget import Counters, Limits
 from vulkan_orm.core.outcomes import Outcome
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import UNKNOWN_GROUP, UNKNOWN_TOPIC, UsageError
-from vulkan_orm.service.database import Database, database_of, ids, run
+from vulkan_orm.service.codec import to_json
+from vulkan_orm.service.database import Database, database_of, run
 from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group
 from vulkan_orm.service.settlement import Settlement
 from vulkan_orm.service.watermark import Watermark
@@ -148,19 +149,35 @@ class Claims(Settlement):
         :param due: an instant of the database's clock to judge by instead of its present.
         """
         dialect = database_of(self.session).dialect
-        self._bury(group, policy, due)
-        for careful, most in ((True, 1), (False, limit)):
-            statement = claiming.claim_due(
-                dialect, group.id, policy, owner, lease, careful=careful, limit=most, due=due
-            )
-            if got := ids(run(self.session, statement)):
-                return self._claimed(group, owner, got)
+        statement = claiming.due_runs(dialect, at_instant=due is not None)
+        parameters: dict[str, Any] = {"of_group": group.id, "most": limit}
+        if due is not None:
+            parameters["due"] = due
+        # Again where all that was found is over budget: there may be more behind it.
+        while rows := run(self.session, statement, parameters).all():
+            if runnable := self._bury(group, policy, rows):
+                return self._start(group, owner, lease, _beside_each_other(runnable))
         return []
 
-    def _bury(self, group: Group, policy: RetryPolicy, due: datetime | None) -> None:
-        statement = claiming.bury(group.id, group.topic_id, policy, due)
-        buried = ids(run(self.session, statement))
-        self._log_acts(group.id, buried, Outcome.DEAD, "dead", reason="the retry budget is spent")
+    def _bury(self, group: Group, policy: RetryPolicy, rows: Sequence[Any]) -> Sequence[Any]:
+        """Makes dead what is over budget, after a kill or a deploy; returns the others."""
+        common = Limits.of(policy, None, None)
+        runnable: list[Any] = []
+        spent: list[Any] = []
+        for row in rows:
+            limits = common
+            if row.max_retries is not None:
+                limits = Limits.of(policy, row.max_retries, row.max_delays)
+            within = _counters(row).may_run_after_failure(limits)
+            (runnable if within else spent).append(row)
+        if spent:
+            buried = [row.message_id for row in spent]
+            parameters = {"of_group": group.id, "topic": group.topic_id, "document": _ids(buried)}
+            run(self.session, claiming.bury(database_of(self.session).dialect), parameters)
+            self._log_acts(
+                group.id, buried, Outcome.DEAD, "dead", reason="the retry budget is spent"
+            )
+        return runnable
 
     def claim_held(
         self,
@@ -172,17 +189,26 @@ class Claims(Settlement):
         lease: float,
     ) -> Sequence[Delivery]:
         """Held deliveries, to be run on request: neither due time nor budget counts."""
-        dialect = database_of(self.session).dialect
-        statement = claiming.claim_held(
-            dialect, group.id, owner, lease, message_ids=message_ids, limit=limit
-        )
-        got = ids(run(self.session, statement))
-        return self._claimed(group, owner, got) if got else []
+        statement = claiming.held_runs(database_of(self.session).dialect, message_ids)
+        rows = run(self.session, statement, {"of_group": group.id, "most": limit}).all()
+        return self._start(group, owner, lease, rows, on_hold=True) if rows else []
 
-    def _claimed(self, group: Group, owner: str, got: Sequence[int]) -> Sequence[Delivery]:
+    def _start(
+        self, group: Group, owner: str, lease: float, rows: Sequence[Any], *, on_hold: bool = False
+    ) -> Sequence[Delivery]:
         dialect = database_of(self.session).dialect
-        rows = run(self.session, claiming.claimed(dialect, group.id, owner, got)).all()
-        return [_retry(group, owner, row) for row in rows]
+        document = _ids([row.message_id for row in rows])
+        parameters = {"of_group": group.id, "claimed_by": owner, "lease": lease}
+        run(self.session, claiming.start_runs(dialect), {**parameters, "document": document})
+        found = run(
+            self.session,
+            claiming.contents(dialect),
+            {"topic": group.topic_id, "document": document},
+        )
+        contents = {row[0]: row for row in found}
+        return [
+            _retry(group, owner, row, contents.get(row.message_id), on_hold=on_hold) for row in rows
+        ]
 
     def log_end(self, topic_id: int) -> int:
         """The id of the newest message of a topic that this transaction can see."""
@@ -225,25 +251,44 @@ def _first_delivery(group: Group, owner: str, row: Any) -> Delivery:
     )  # fmt: skip
 
 
-def _retry(group: Group, owner: str, row: Any) -> Delivery:
+def _beside_each_other(rows: Sequence[Any]) -> Sequence[Any]:
+    """Which of the rows may run together: a careful one runs alone, in its turn."""
+    if rows[0].careful:
+        return rows[:1]
+    return [row for row in rows if not row.careful]
+
+
+def _ids(message_ids: Sequence[int]) -> str:
+    return to_json([{"message_id": message_id} for message_id in message_ids], "message_ids")
+
+
+def _counters(row: Any) -> Counters:
+    return Counters(
+        row.attempts, row.delays, row.interruptions, row.granted_retries, row.granted_delays
+    )
+
+
+def _retry(group: Group, owner: str, row: Any, content: Any, *, on_hold: bool) -> Delivery:
+    # By position, which is what :func:`claiming._waiting` selects.
+    (
+        message_id, key, payload, headers, published_at, max_retries, max_delays,
+        attempts, delays, interruptions, granted_retries, granted_delays, careful,
+    ) = row  # fmt: skip
+    # What the log has, or the copy that a dead delivery keeps.
+    if content is not None:
+        _, payload, headers = content
     return Delivery(
         group=group,
-        message_id=row.id,
-        key=row.key,
-        payload=row.payload,
-        headers=row.headers or {},
-        published_at=row.published_at,
+        message_id=message_id,
+        key=key,
+        payload=payload,
+        headers=headers or {},
+        published_at=published_at,
         owner=owner,
-        counters=Counters(
-            row.attempts,
-            row.delays,
-            row.interruptions,
-            row.granted_retries,
-            row.granted_delays,
-        ),
-        max_retries=row.max_retries,
-        max_delays=row.max_delays,
+        counters=Counters(attempts + 1, delays, interruptions, granted_retries, granted_delays),
+        max_retries=max_retries,
+        max_delays=max_delays,
         first=False,
-        on_hold=row.on_hold,
-        careful=row.careful or row.on_hold,
+        on_hold=on_hold,
+        careful=careful or on_hold,
     )

@@ -12,6 +12,7 @@ from sqlalchemy import (
     Text,
     Update,
     case,
+    cast,
     delete,
     func,
     insert,
@@ -25,6 +26,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from vulkan_orm.columns import Json, UTCDateTime
 from vulkan_orm.models import DeliveryLog, ExceptionQueue, RangeClaim
+from vulkan_orm.store.building import built_once
 from vulkan_orm.store.clock import db_after, db_now
 from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 from vulkan_orm.store.publishing import document
@@ -44,7 +46,8 @@ _VERDICT: Columns = {
     "until": UTCDateTime(),
     "careful": Boolean(),
     "last_error": Text(),
-    "payload": Json(),
+    # JSON in text, so that it goes into the document without being read.
+    "payload": Text(),
     "headers": Json(),
 }
 _FIRST: Columns = {
@@ -67,7 +70,6 @@ _COPIED = (
     "careful",
     "published_at",
     "last_error",
-    "payload",
     "headers",
 )
 _LOG: Columns = {
@@ -89,12 +91,14 @@ def _can_run_after(dialect: Dialect, row: Any) -> ColumnElement[Any]:
     return dialect.later(db_after(row.wait), row.until)
 
 
+@built_once
 def queue_first_failures(dialect: Dialect) -> Insert:
     """Rows for deliveries that left the log without simply succeeding. Parameter: document."""
     rows = dialect.rows(document(), _FIRST, "report")
     zero: ColumnElement[int] = literal_column("0")
     values: dict[str, ColumnElement[Any]] = {
         **{name: rows.c[name] for name in _COPIED},
+        "payload": cast(rows.c.payload, Json()),
         "can_run_after": _can_run_after(dialect, rows.c),
         "granted_retries": zero,
         "granted_delays": zero,
@@ -104,6 +108,7 @@ def queue_first_failures(dialect: Dialect) -> Insert:
     return insert(ExceptionQueue).from_select(list(values), select(*values.values()))
 
 
+@built_once
 def settle_runs(dialect: Dialect) -> ReturningUpdate[Any]:
     """What became of retries that are not done. Returns the ids it still owned.
 
@@ -121,7 +126,7 @@ def settle_runs(dialect: Dialect) -> ReturningUpdate[Any]:
             careful=rows.c.careful,
             on_hold=literal_column("false", Boolean()),
             last_error=func.coalesce(rows.c.last_error, ExceptionQueue.last_error),
-            payload=func.coalesce(rows.c.payload, ExceptionQueue.payload),
+            payload=func.coalesce(cast(rows.c.payload, Json()), ExceptionQueue.payload),
             headers=func.coalesce(rows.c.headers, ExceptionQueue.headers),
             owner=None,
             lease_until=None,
@@ -141,6 +146,7 @@ def _still_owned(row: Any) -> tuple[ColumnElement[bool], ...]:
     )
 
 
+@built_once
 def finish_runs(dialect: Dialect) -> ReturningDelete[Any]:
     """Deletes the rows of retries that are done. Returns the ids it still owned.
 
@@ -161,6 +167,7 @@ def finish_runs(dialect: Dialect) -> ReturningDelete[Any]:
     )
 
 
+@built_once
 def log_outcomes(dialect: Dialect) -> Insert:
     """Rows of the delivery log. Parameter: document."""
     rows = dialect.rows(document(), {**_LOG, "age": Double()}, "report")
