@@ -409,7 +409,7 @@ class RepositoryMachine(RuleBasedStateMachine):
             ExceptionQueue.can_run_after, ExceptionQueue.message_id
         )
         expected = set(self.model.due())
-        found: list[int] = self.transact(lambda r: r.session.scalars(order).all())
+        found = self.transact(lambda r: r.session.scalars(order).all())
         due = [each for each in found if each in expected]
         ticks = [self.model.queue[each].due for each in due]
         assert (set(due), ticks) == (expected, sorted(ticks))

@@ -1,6 +1,7 @@
 """Turning any error into text that every database takes: cleaned, capped, never raising."""
 
 import traceback
+from collections.abc import Sequence
 from types import CodeType, TracebackType
 
 from vulkan_orm.core.outcomes import ErrorText
@@ -12,7 +13,8 @@ MAX_TRACEBACK = 20_000
 _DEPTH = 5
 _HEADING = "Traceback (most recent call last):\n"
 # The same failure comes the same way again and again: its frames as text, by code and place.
-_stacks: dict[tuple[tuple[CodeType, str, int], ...], str] = {}
+# With the code, so that nothing else can get its identity.
+_stacks: dict[tuple[int, ...], tuple[str, Sequence[CodeType]]] = {}
 _MAX_STACKS = 128
 
 
@@ -93,20 +95,21 @@ def _stands_alone(error: BaseException) -> bool:
 
 def _stack(frames: TracebackType) -> str:
     """The frames as Python shows them; formatting them costs more than a handler that fails."""
-    places = []
+    codes: list[CodeType] = []
+    places: list[int] = []
     frame: TracebackType | None = frames
     while frame is not None:
         code = frame.tb_frame.f_code
-        # Code of two files may be equal.
-        places.append((code, code.co_filename, frame.tb_lasti))
+        codes.append(code)
+        places += (id(code), frame.tb_lasti)
         frame = frame.tb_next
     key = tuple(places)
-    text = _stacks.get(key)
-    if text is None:
+    known = _stacks.get(key)
+    if known is None:
         if len(_stacks) >= _MAX_STACKS:
             _stacks.clear()
-        text = _stacks[key] = "".join(traceback.format_tb(frames))
-    return text
+        known = _stacks[key] = ("".join(traceback.format_tb(frames)), codes)
+    return known[0]
 
 
 def _from_handler(frames: TracebackType) -> TracebackType:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from vulkan_orm.core.budget import Counters, Limits
+from vulkan_orm.core.budget import Counters, Limits, spent, within_budget
 from vulkan_orm.core.outcomes import Outcome
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import UNKNOWN_GROUP, UNKNOWN_TOPIC, UsageError
-from vulkan_orm.service.codec import to_json
+from vulkan_orm.service.codec import rows_json
 from vulkan_orm.service.database import Database, database_of, run
 from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group
 from vulkan_orm.service.settlement import Settlement
@@ -161,19 +161,16 @@ class Claims(Settlement):
 
     def _bury(self, group: Group, policy: RetryPolicy, rows: Sequence[Any]) -> Sequence[Any]:
         """Makes dead what is over budget, after a kill or a deploy; returns the others."""
-        common = Limits.of(policy, None, None)
         runnable: list[Any] = []
-        spent: list[Any] = []
+        over: list[Any] = []
         for row in rows:
-            limits = common
-            if row.max_retries is not None:
-                limits = Limits.of(policy, row.max_retries, row.max_delays)
-            within = _counters(row).may_run_after_failure(limits)
-            (runnable if within else spent).append(row)
-        if spent:
-            buried = [row.message_id for row in spent]
-            parameters = {"of_group": group.id, "topic": group.topic_id, "document": _ids(buried)}
-            run(self.session, claiming.bury(database_of(self.session).dialect), parameters)
+            retries = Limits.of(policy, row.max_retries, row.max_delays).retries
+            within = within_budget(spent(row.attempts, row.delays), retries, row.granted_retries)
+            (runnable if within else over).append(row)
+        if over:
+            statement = claiming.bury(database_of(self.session).dialect)
+            run(self.session, statement, {"document": _chosen(group, over)})
+            buried = [row.message_id for row in over]
             self._log_acts(
                 group.id, buried, Outcome.DEAD, "dead", reason="the retry budget is spent"
             )
@@ -197,14 +194,10 @@ class Claims(Settlement):
         self, group: Group, owner: str, lease: float, rows: Sequence[Any], *, on_hold: bool = False
     ) -> Sequence[Delivery]:
         dialect = database_of(self.session).dialect
-        document = _ids([row.message_id for row in rows])
-        parameters = {"of_group": group.id, "claimed_by": owner, "lease": lease}
-        run(self.session, claiming.start_runs(dialect), {**parameters, "document": document})
-        found = run(
-            self.session,
-            claiming.contents(dialect),
-            {"topic": group.topic_id, "document": document},
-        )
+        document = _chosen(group, rows)
+        parameters = {"document": document, "claimed_by": owner, "lease": lease}
+        run(self.session, claiming.start_runs(dialect), parameters)
+        found = run(self.session, claiming.contents(dialect), {"document": document})
         contents = {row[0]: row for row in found}
         return [
             _retry(group, owner, row, contents.get(row.message_id), on_hold=on_hold) for row in rows
@@ -258,14 +251,10 @@ def _beside_each_other(rows: Sequence[Any]) -> Sequence[Any]:
     return [row for row in rows if not row.careful]
 
 
-def _ids(message_ids: Sequence[int]) -> str:
-    return to_json([{"message_id": message_id} for message_id in message_ids], "message_ids")
-
-
-def _counters(row: Any) -> Counters:
-    return Counters(
-        row.attempts, row.delays, row.interruptions, row.granted_retries, row.granted_delays
-    )
+def _chosen(group: Group, rows: Sequence[Any]) -> str:
+    """The document that names the rows."""
+    shared = {"group_id": group.id, "topic_id": group.topic_id}
+    return rows_json([{**shared, "message_id": row.message_id} for row in rows])
 
 
 def _retry(group: Group, owner: str, row: Any, content: Any, *, on_hold: bool) -> Delivery:

@@ -2,11 +2,12 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
+from pydantic_core import to_json as fast_json
 
 from vulkan_orm.diagnostics import (
     BAD_NAME,
@@ -122,6 +123,11 @@ def to_json(document: Any, name: str) -> str:
         if not text:
             raise PayloadError(UNSERIALISABLE, f"{name} cannot be written as JSON.")
     return text
+
+
+def rows_json(rows: Sequence[Mapping[str, Any]]) -> str:
+    """JSON text of rows whose texts were cleaned, or come from the database."""
+    return fast_json(rows).decode()
 
 
 def _refuse_unstorable(value: Any, path: str, depth: int = 0) -> None:

@@ -27,7 +27,7 @@ from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.core.texts import MAX_TEXT, clean
 from vulkan_orm.diagnostics import STALE_CLAIM, WORKER_LOST, StaleClaim
 from vulkan_orm.models import NAME_LENGTH
-from vulkan_orm.service.codec import to_json
+from vulkan_orm.service.codec import rows_json
 from vulkan_orm.service.database import database_of, ids, run
 from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group, Report
 from vulkan_orm.store import recovering, settling
@@ -79,9 +79,8 @@ class Settlement:
         gone: list[Row] = []
         log: list[Row] = []
         dialect = database_of(self.session).dialect
-        common = Limits.of(policy, None, None)
         for report in reports:
-            verdict = _decide(report, policy, common)
+            verdict = _decide(report, policy)
             verdicts.append(verdict)
             delivery = report.delivery
             if not isinstance(verdict, Gone):
@@ -120,7 +119,7 @@ class Settlement:
             self._run(settling.log_outcomes(database_of(self.session).dialect), rows)
 
     def _run(self, statement: Executable, rows: Sequence[Row]) -> CursorResult[Any]:
-        return run(self.session, statement, {"document": to_json(rows, "rows")})
+        return run(self.session, statement, {"document": rows_json(rows)})
 
     def settle_range(
         self,
@@ -272,15 +271,12 @@ def _first_reported(claimed: ClaimedRange, reports: Sequence[Report]) -> int:
     return min((each.delivery.message_id for each in reports), default=claimed.last + 1)
 
 
-def _decide(report: Report, policy: RetryPolicy, common: Limits) -> Verdict:
+def _decide(report: Report, policy: RetryPolicy) -> Verdict:
     delivery = report.delivery
-    limits = common
-    if delivery.max_retries is not None or delivery.max_delays is not None:
-        limits = Limits.of(policy, delivery.max_retries, delivery.max_delays)
     return decide(
         report.outcome,
         delivery.counters,
-        limits,
+        Limits.of(policy, delivery.max_retries, delivery.max_delays),
         policy,
         chance=random.random(),
         asked_by_operator=delivery.on_hold,

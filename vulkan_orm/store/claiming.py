@@ -27,12 +27,17 @@ from vulkan_orm.columns import UTCDateTime
 from vulkan_orm.models import ConsumerGroup, ExceptionQueue, Message, RangeClaim, Topic
 from vulkan_orm.store.building import built_once
 from vulkan_orm.store.clock import db_after, db_now
-from vulkan_orm.store.dialects.base import Dialect, Rows
+from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 from vulkan_orm.store.publishing import document
 
 # In the text of a statement: a plan made without the value could not use the partial index.
 _READY = ExceptionQueue.state == literal_column("'ready'")
 RUNNING = ExceptionQueue.state == literal_column("'running'")
+_CHOSEN: Columns = {
+    "group_id": BigInteger(),
+    "topic_id": BigInteger(),
+    "message_id": BigInteger(),
+}
 
 
 def group_named(topic: str, group: str) -> Select[int, int]:
@@ -180,17 +185,18 @@ def _waiting(dialect: Dialect, *clauses: ColumnElement[bool]) -> Rows:
 
 
 def _chosen(dialect: Dialect) -> FromClause:
-    return dialect.rows(document(), {"message_id": BigInteger()}, "chosen")
+    # The group in each row and not as a parameter: without statistics a planner takes the rows of
+    # one group for few, reads them all, and looks through them for the ids.
+    return dialect.rows(document(), _CHOSEN, "chosen")
 
 
 @built_once
 def contents(dialect: Dialect) -> Rows:
-    """Payload and headers of messages that the log still has. Parameters: ``topic``, document."""
+    """Payload and headers of messages that the log still has. Parameter: document."""
     chosen = _chosen(dialect)
-    return (
-        select(Message.id, dialect.payload_text(Message.payload), Message.headers)
-        .join(chosen, chosen.c.message_id == Message.id)
-        .where(Message.topic_id == bindparam("topic"))
+    return select(Message.id, dialect.payload_text(Message.payload), Message.headers).join(
+        chosen,
+        and_(Message.topic_id == chosen.c.topic_id, Message.id == chosen.c.message_id),
     )
 
 
@@ -198,13 +204,13 @@ def contents(dialect: Dialect) -> Rows:
 def start_runs(dialect: Dialect) -> Update:
     """Marks locked deliveries as running and counts the run, before it begins.
 
-    Parameters: ``of_group``, ``claimed_by``, ``lease``, document.
+    Parameters: ``claimed_by``, ``lease``, document.
     """
     chosen = _chosen(dialect)
     return (
         update(ExceptionQueue)
         .where(
-            ExceptionQueue.group_id == bindparam("of_group"),
+            ExceptionQueue.group_id == chosen.c.group_id,
             ExceptionQueue.message_id == chosen.c.message_id,
         )
         .values(
@@ -221,18 +227,15 @@ def start_runs(dialect: Dialect) -> Update:
 
 @built_once
 def bury(dialect: Dialect) -> Update:
-    """Makes locked deliveries dead, each with a copy of its message.
-
-    Parameters: ``of_group``, ``topic``, document.
-    """
+    """Makes locked deliveries dead, each with a copy of its message. Parameter: document."""
     chosen = _chosen(dialect)
-    mine = and_(Message.topic_id == bindparam("topic"), Message.id == ExceptionQueue.message_id)
-    payload = select(Message.payload).where(mine).correlate(ExceptionQueue).scalar_subquery()
-    headers = select(Message.headers).where(mine).correlate(ExceptionQueue).scalar_subquery()
+    mine = and_(Message.topic_id == chosen.c.topic_id, Message.id == chosen.c.message_id)
+    payload = select(Message.payload).where(mine).correlate(chosen).scalar_subquery()
+    headers = select(Message.headers).where(mine).correlate(chosen).scalar_subquery()
     return (
         update(ExceptionQueue)
         .where(
-            ExceptionQueue.group_id == bindparam("of_group"),
+            ExceptionQueue.group_id == chosen.c.group_id,
             ExceptionQueue.message_id == chosen.c.message_id,
         )
         .values(

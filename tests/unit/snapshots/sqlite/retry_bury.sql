@@ -6,8 +6,8 @@ AND vulkan_message.id = exception_queue.message_id)), headers=coalesce(exception
 FROM vulkan_message
 WHERE vulkan_message.topic_id = :topic
 AND vulkan_message.id = exception_queue.message_id))
+WHERE exception_queue.group_id = :of_group
+AND exception_queue.message_id IN (SELECT chosen.message_id
 FROM (SELECT json_extract(member.value, :json_extract_1) AS message_id
 FROM json_each(:document) AS member
-ORDER BY member."key") AS chosen
-WHERE exception_queue.group_id = :of_group
-AND exception_queue.message_id = chosen.message_id
+ORDER BY member."key") AS chosen)
