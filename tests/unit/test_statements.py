@@ -55,7 +55,6 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "retry_due": lambda d: claiming.due_runs(d, at_instant=False),
     "retry_due_at": lambda d: claiming.due_runs(d, at_instant=True),
     "retry_start": claiming.start_runs,
-    "retry_contents": claiming.contents,
     "retry_bury": claiming.bury,
     "retry_renew": lambda _: claiming.renew_runs("owner", 30.0),
     "held_claim": lambda d: claiming.held_runs(d, [1, 2]),

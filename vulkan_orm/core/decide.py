@@ -27,7 +27,7 @@ class Gone:
     outcome: Outcome = Outcome.SUCCEEDED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ready:
     """To be run (again) ``wait`` from now, and not before ``until``; the later counts.
 

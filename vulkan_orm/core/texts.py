@@ -11,6 +11,8 @@ MAX_TYPE = 200
 MAX_TEXT = 10_000
 MAX_TRACEBACK = 20_000
 _DEPTH = 5
+# Members, the line of source, or what a misspelt name may have meant.
+_SAY_MORE = (BaseExceptionGroup, SyntaxError, NameError, AttributeError, ImportError)
 _HEADING = "Traceback (most recent call last):\n"
 # The same failure comes the same way again and again: its frames as text, by code and place.
 # With the code, so that nothing else can get its identity.
@@ -31,11 +33,13 @@ def clean(text: str, limit: int) -> str:
 
 def describe(error: BaseException) -> ErrorText:
     """The error as it is stored. Whatever its own methods do, this returns."""
+    kind = _type_name(error)
+    text = _message(error, _DEPTH)
     return ErrorText(
-        type=clean(_type_name(error), MAX_TYPE),
-        text=clean(_message(error, _DEPTH), MAX_TEXT),
+        type=clean(kind, MAX_TYPE),
+        text=clean(text, MAX_TEXT),
         code=_code(error),
-        traceback=_traceback(error),
+        traceback=_traceback(error, f"{kind}: {text}\n" if text else f"{kind}\n"),
     )
 
 
@@ -68,28 +72,28 @@ def _code(error: BaseException) -> str | None:
     return condition.code if condition else None
 
 
-def _traceback(error: BaseException) -> str | None:
+def _traceback(error: BaseException, last_line: str) -> str | None:
     try:
         if error.__traceback__ is None:
             return None
         frames = _from_handler(error.__traceback__)
         if _stands_alone(error):
-            lines = [_HEADING, _stack(frames), *traceback.format_exception_only(error)]
+            found = f"{_HEADING}{_stack(frames)}{last_line}"
         else:
-            lines = traceback.format_exception(type(error), error, frames)
+            found = "".join(traceback.format_exception(type(error), error, frames))
     except BaseException:
         return None
     # The end of a traceback says most, so the beginning is what a cap takes away.
-    return clean("".join(lines)[-MAX_TRACEBACK:], MAX_TRACEBACK)
+    return clean(found[-MAX_TRACEBACK:], MAX_TRACEBACK)
 
 
 def _stands_alone(error: BaseException) -> bool:
-    """Whether its traceback is its frames and its own lines, with nothing from elsewhere."""
-    if error.__cause__ is not None or isinstance(error, BaseExceptionGroup):
-        return False
-    # What a misspelt name may have meant, Python looks up in the frames.
-    return (error.__context__ is None or error.__suppress_context__) and not isinstance(
-        error, NameError
+    """Whether its traceback is its frames and its text, and Python would add nothing."""
+    return (
+        error.__cause__ is None
+        and (error.__context__ is None or error.__suppress_context__)
+        and getattr(error, "__notes__", None) is None
+        and not isinstance(error, _SAY_MORE)
     )
 
 

@@ -150,7 +150,7 @@ class Claims(Settlement):
         """
         dialect = database_of(self.session).dialect
         statement = claiming.due_runs(dialect, at_instant=due is not None)
-        parameters: dict[str, Any] = {"of_group": group.id, "most": limit}
+        parameters: dict[str, Any] = {"of_group": group.id, "topic": group.topic_id, "most": limit}
         if due is not None:
             parameters["due"] = due
         # Again where all that was found is over budget: there may be more behind it.
@@ -169,10 +169,16 @@ class Claims(Settlement):
             (runnable if within else over).append(row)
         if over:
             statement = claiming.bury(database_of(self.session).dialect)
-            run(self.session, statement, {"document": _chosen(group, over)})
-            buried = [row.message_id for row in over]
+            copies = [
+                {**_key(group, row), "payload": row.payload, "headers": row.headers} for row in over
+            ]
+            run(self.session, statement, {"document": rows_json(copies)})
             self._log_acts(
-                group.id, buried, Outcome.DEAD, "dead", reason="the retry budget is spent"
+                group.id,
+                [row.message_id for row in over],
+                Outcome.DEAD,
+                "dead",
+                reason="the retry budget is spent",
             )
         return runnable
 
@@ -187,21 +193,18 @@ class Claims(Settlement):
     ) -> Sequence[Delivery]:
         """Held deliveries, to be run on request: neither due time nor budget counts."""
         statement = claiming.held_runs(database_of(self.session).dialect, message_ids)
-        rows = run(self.session, statement, {"of_group": group.id, "most": limit}).all()
+        parameters = {"of_group": group.id, "topic": group.topic_id, "most": limit}
+        rows = run(self.session, statement, parameters).all()
         return self._start(group, owner, lease, rows, on_hold=True) if rows else []
 
     def _start(
         self, group: Group, owner: str, lease: float, rows: Sequence[Any], *, on_hold: bool = False
     ) -> Sequence[Delivery]:
-        dialect = database_of(self.session).dialect
-        document = _chosen(group, rows)
+        statement = claiming.start_runs(database_of(self.session).dialect)
+        document = rows_json([_key(group, row) for row in rows])
         parameters = {"document": document, "claimed_by": owner, "lease": lease}
-        run(self.session, claiming.start_runs(dialect), parameters)
-        found = run(self.session, claiming.contents(dialect), {"document": document})
-        contents = {row[0]: row for row in found}
-        return [
-            _retry(group, owner, row, contents.get(row.message_id), on_hold=on_hold) for row in rows
-        ]
+        run(self.session, statement, parameters)
+        return [_retry(group, owner, row, on_hold=on_hold) for row in rows]
 
     def log_end(self, topic_id: int) -> int:
         """The id of the newest message of a topic that this transaction can see."""
@@ -251,33 +254,18 @@ def _beside_each_other(rows: Sequence[Any]) -> Sequence[Any]:
     return [row for row in rows if not row.careful]
 
 
-def _chosen(group: Group, rows: Sequence[Any]) -> str:
-    """The document that names the rows."""
-    shared = {"group_id": group.id, "topic_id": group.topic_id}
-    return rows_json([{**shared, "message_id": row.message_id} for row in rows])
+def _key(group: Group, row: Any) -> dict[str, Any]:
+    return {"group_id": group.id, "message_id": row.message_id}
 
 
-def _retry(group: Group, owner: str, row: Any, content: Any, *, on_hold: bool) -> Delivery:
+def _retry(group: Group, owner: str, row: Any, *, on_hold: bool) -> Delivery:
     # By position, which is what :func:`claiming._waiting` selects.
     (
         message_id, key, payload, headers, published_at, max_retries, max_delays,
         attempts, delays, interruptions, granted_retries, granted_delays, careful,
     ) = row  # fmt: skip
-    # What the log has, or the copy that a dead delivery keeps.
-    if content is not None:
-        _, payload, headers = content
+    counters = Counters(attempts + 1, delays, interruptions, granted_retries, granted_delays)
     return Delivery(
-        group=group,
-        message_id=message_id,
-        key=key,
-        payload=payload,
-        headers=headers or {},
-        published_at=published_at,
-        owner=owner,
-        counters=Counters(attempts + 1, delays, interruptions, granted_retries, granted_delays),
-        max_retries=max_retries,
-        max_delays=max_delays,
-        first=False,
-        on_hold=on_hold,
-        careful=careful or on_hold,
-    )
+        group, message_id, key, payload, headers or {}, published_at, owner, counters,
+        max_retries, max_delays, first=False, on_hold=on_hold, careful=careful or on_hold,
+    )  # fmt: skip

@@ -47,6 +47,8 @@ WORKER_LOST_TEXT = ErrorText(
 _NO_POLICY = RetryPolicy()
 
 Row = dict[str, Any]
+# Of many failures at once most are the same, and a traceback is long: each travels once.
+Errors = dict[ErrorText, int]
 
 
 class Settlement:
@@ -78,6 +80,7 @@ class Settlement:
         again: list[Row] = []
         gone: list[Row] = []
         log: list[Row] = []
+        errors: Errors = {}
         dialect = database_of(self.session).dialect
         for report in reports:
             verdict = _decide(report, policy)
@@ -94,32 +97,24 @@ class Settlement:
             elif not log_successes:
                 # A first run that simply works is not worth a row; a retry that works ends a story.
                 continue
-            log.append(_log_row(report, verdict))
-        self._write(dialect, first, again, gone, log)
-        return verdicts
-
-    def _write(
-        self,
-        dialect: Dialect,
-        first: Sequence[Row],
-        again: Sequence[Row],
-        gone: Sequence[Row],
-        log: Sequence[Row],
-    ) -> None:
+            log.append(_log_row(report, verdict, errors))
         if first:
             self._run(settling.queue_first_failures(dialect), first)
         if again:
             _all_ours(again, ids(self._run(settling.settle_runs(dialect), again)))
         if gone:
             _all_ours(gone, ids(self._run(settling.finish_runs(dialect), gone)))
-        self._log(log)
-
-    def _log(self, rows: Sequence[Row]) -> None:
-        if rows:
-            self._run(settling.log_outcomes(database_of(self.session).dialect), rows)
+        self._log(log, [_error_row(error, number) for error, number in errors.items()])
+        return verdicts
 
     def _run(self, statement: Executable, rows: Sequence[Row]) -> CursorResult[Any]:
         return run(self.session, statement, {"document": rows_json(rows)})
+
+    def _log(self, rows: Sequence[Row], errors: Sequence[Row]) -> None:
+        if rows:
+            statement = settling.log_outcomes(database_of(self.session).dialect)
+            documents = {"document": rows_json(rows), "errors": rows_json(errors)}
+            run(self.session, statement, documents)
 
     def settle_range(
         self,
@@ -257,14 +252,14 @@ class Settlement:
         """Log rows for what was done to deliveries without a run."""
         shared = {
             "group_id": group_id,
-            "outcome": outcome,
+            "outcome": str(outcome),
             "became": became,
-            "error_text": clean(reason, MAX_TEXT) or None,
+            "error": 0,
             "owner": clean(by, NAME_LENGTH) or None,
             "age": 0.0,
         }
         rows = [shared | {"message_id": message_id} for message_id in message_ids]
-        self._log(rows)
+        self._log(rows, [{"number": 0, "error_text": clean(reason, MAX_TEXT) or None}])
 
 
 def _first_reported(claimed: ClaimedRange, reports: Sequence[Report]) -> int:
@@ -336,13 +331,13 @@ def _error_line(outcome: AnyOutcome) -> str | None:
     return f"{outcome.error.type.rpartition('.')[2]}: {outcome.error.text}"
 
 
-def _log_row(report: Report, verdict: Verdict) -> Row:
+def _log_row(report: Report, verdict: Verdict, errors: Errors) -> Row:
     delivery = report.delivery
     outcome = report.outcome
     row: Row = {
         "group_id": delivery.group.id,
         "message_id": delivery.message_id,
-        "outcome": verdict.outcome,
+        "outcome": str(verdict.outcome),
         "became": verdict.state,
         "duration": report.duration,
         "age": 0.0 if report.began is None else time.monotonic() - report.began,
@@ -352,12 +347,18 @@ def _log_row(report: Report, verdict: Verdict) -> Row:
     if not isinstance(outcome, Deferred):
         row["attempt"] = delivery.counters.attempts
         if not isinstance(outcome, Succeeded):
-            error = outcome.error
-            row["error_code"] = error.code
-            row["error_type"] = error.type
-            row["error_text"] = error.text
-            row["traceback"] = error.traceback
+            row["error"] = errors.setdefault(outcome.error, len(errors))
     return row
+
+
+def _error_row(error: ErrorText, number: int) -> Row:
+    return {
+        "number": number,
+        "error_code": error.code,
+        "error_type": error.type,
+        "error_text": error.text,
+        "traceback": error.traceback,
+    }
 
 
 def _lost(row: Any) -> Report:

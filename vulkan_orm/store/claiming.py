@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from sqlalchemy import (
     BigInteger,
     Double,
-    FromClause,
     Insert,
     Integer,
     Select,
+    Text,
     Update,
     and_,
     bindparam,
     case,
+    cast,
     func,
     insert,
     literal,
@@ -23,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.elements import ColumnElement
 
-from vulkan_orm.columns import UTCDateTime
+from vulkan_orm.columns import Json, UTCDateTime
 from vulkan_orm.models import ConsumerGroup, ExceptionQueue, Message, RangeClaim, Topic
 from vulkan_orm.store.building import built_once
 from vulkan_orm.store.clock import db_after, db_now
@@ -35,9 +36,9 @@ _READY = ExceptionQueue.state == literal_column("'ready'")
 RUNNING = ExceptionQueue.state == literal_column("'running'")
 _CHOSEN: Columns = {
     "group_id": BigInteger(),
-    "topic_id": BigInteger(),
     "message_id": BigInteger(),
 }
+_BURIED: Columns = {**_CHOSEN, "payload": Text(), "headers": Json()}
 
 
 def group_named(topic: str, group: str) -> Select[int, int]:
@@ -145,7 +146,7 @@ def log(
 def due_runs(dialect: Dialect, *, at_instant: bool) -> Rows:
     """What is due of a group, in the order it fell due, locked; what others lock is passed over.
 
-    Parameters: ``of_group``, ``most``, and ``due`` for an instant other than the present.
+    Parameters: ``of_group``, ``topic``, ``most``; and ``due`` for an instant not the present.
     """
     due = bindparam("due", type_=UTCDateTime()) if at_instant else db_now()
     return _waiting(dialect, _READY, ExceptionQueue.can_run_after <= due).order_by(
@@ -154,7 +155,10 @@ def due_runs(dialect: Dialect, *, at_instant: bool) -> Rows:
 
 
 def held_runs(dialect: Dialect, message_ids: Sequence[int] | None) -> Rows:
-    """Held deliveries of a group by message id, locked. Parameters: ``of_group``, ``most``."""
+    """Held deliveries of a group by message id, locked.
+
+    Parameters: ``of_group``, ``topic``, ``most``.
+    """
     statement = _waiting(dialect, ExceptionQueue.state == "held")
     if message_ids is not None:
         statement = statement.where(ExceptionQueue.message_id.in_(message_ids))
@@ -162,12 +166,17 @@ def held_runs(dialect: Dialect, message_ids: Sequence[int] | None) -> Rows:
 
 
 def _waiting(dialect: Dialect, *clauses: ColumnElement[bool]) -> Rows:
+    """Rows of the queue with their messages: the log's, or the copy that a dead one keeps."""
+    # Sub-selects, since a planner could think of a join that reads all of the log.
+    mine = and_(Message.topic_id == bindparam("topic"), Message.id == ExceptionQueue.message_id)
+    payload = select(dialect.payload_text(Message.payload)).where(mine).scalar_subquery()
+    headers = select(Message.headers).where(mine).scalar_subquery()
     statement = (
         select(
             ExceptionQueue.message_id,
             ExceptionQueue.key,
-            dialect.payload_text(ExceptionQueue.payload).label("payload"),
-            ExceptionQueue.headers,
+            func.coalesce(payload, dialect.payload_text(ExceptionQueue.payload)).label("payload"),
+            func.coalesce(headers, ExceptionQueue.headers).label("headers"),
             ExceptionQueue.published_at,
             ExceptionQueue.max_retries,
             ExceptionQueue.max_delays,
@@ -184,29 +193,15 @@ def _waiting(dialect: Dialect, *clauses: ColumnElement[bool]) -> Rows:
     return dialect.locking(statement, skip_locked=True)
 
 
-def _chosen(dialect: Dialect) -> FromClause:
-    # The group in each row and not as a parameter: without statistics a planner takes the rows of
-    # one group for few, reads them all, and looks through them for the ids.
-    return dialect.rows(document(), _CHOSEN, "chosen")
-
-
-@built_once
-def contents(dialect: Dialect) -> Rows:
-    """Payload and headers of messages that the log still has. Parameter: document."""
-    chosen = _chosen(dialect)
-    return select(Message.id, dialect.payload_text(Message.payload), Message.headers).join(
-        chosen,
-        and_(Message.topic_id == chosen.c.topic_id, Message.id == chosen.c.message_id),
-    )
-
-
 @built_once
 def start_runs(dialect: Dialect) -> Update:
     """Marks locked deliveries as running and counts the run, before it begins.
 
     Parameters: ``claimed_by``, ``lease``, document.
     """
-    chosen = _chosen(dialect)
+    # The group in each row and not as a parameter: without statistics a planner takes the rows of
+    # one group for few, reads them all, and looks through them for the ids.
+    chosen = dialect.rows(document(), _CHOSEN, "chosen")
     return (
         update(ExceptionQueue)
         .where(
@@ -227,11 +222,8 @@ def start_runs(dialect: Dialect) -> Update:
 
 @built_once
 def bury(dialect: Dialect) -> Update:
-    """Makes locked deliveries dead, each with a copy of its message. Parameter: document."""
-    chosen = _chosen(dialect)
-    mine = and_(Message.topic_id == chosen.c.topic_id, Message.id == chosen.c.message_id)
-    payload = select(Message.payload).where(mine).correlate(chosen).scalar_subquery()
-    headers = select(Message.headers).where(mine).correlate(chosen).scalar_subquery()
+    """Makes locked deliveries dead, each with the copy of its message. Parameter: document."""
+    chosen = dialect.rows(document(), _BURIED, "chosen")
     return (
         update(ExceptionQueue)
         .where(
@@ -240,8 +232,8 @@ def bury(dialect: Dialect) -> Update:
         )
         .values(
             state="dead",
-            payload=func.coalesce(ExceptionQueue.payload, payload),
-            headers=func.coalesce(ExceptionQueue.headers, headers),
+            payload=cast(chosen.c.payload, Json()),
+            headers=chosen.c.headers,
         )
         .execution_options(synchronize_session=False)
     )

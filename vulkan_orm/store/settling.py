@@ -78,12 +78,14 @@ _LOG: Columns = {
     "attempt": BigInteger(),
     "outcome": String(),
     "became": String(),
+    "duration": Double(),
+    "owner": String(),
+}
+_ERROR: Columns = {
     "error_code": String(),
     "error_type": String(),
     "error_text": Text(),
     "traceback": Text(),
-    "duration": Double(),
-    "owner": String(),
 }
 
 
@@ -170,15 +172,19 @@ def finish_runs(dialect: Dialect) -> ReturningDelete[Any]:
 
 @built_once
 def log_outcomes(dialect: Dialect) -> Insert:
-    """Rows of the delivery log. Parameter: document."""
-    rows = dialect.rows(document(), {**_LOG, "age": Double()}, "report")
+    """Rows of the delivery log, which refer to errors by number. Parameters: document, errors."""
+    columns = {**_LOG, "age": Double(), "error": BigInteger()}
+    rows = dialect.rows(document(), columns, "report")
+    errors = dialect.rows(document("errors"), {**_ERROR, "number": BigInteger()}, "error")
     values: dict[str, ColumnElement[Any]] = {
         **{name: rows.c[name] for name in _LOG},
+        **{name: errors.c[name] for name in _ERROR},
         # A worker measures how long ago the run began; when that was, the database says.
         "started_at": db_after(-rows.c.age),
         "logged_at": db_now(),
     }
-    return insert(DeliveryLog).from_select(list(values), select(*values.values()))
+    found = select(*values.values()).outerjoin_from(rows, errors, errors.c.number == rows.c.error)
+    return insert(DeliveryLog).from_select(list(values), found)
 
 
 def finish_range(range_id: int, owner: str, *, before: int) -> Delete:

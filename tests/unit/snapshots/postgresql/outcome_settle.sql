@@ -5,5 +5,4 @@ WHERE exception_queue.group_id = anon_1.group_id
 AND exception_queue.message_id = anon_1.message_id
 AND exception_queue.attempts = anon_1.attempts
 AND exception_queue.owner = anon_1.owner
-AND exception_queue.state = :state_1::VARCHAR
 RETURNING exception_queue.message_id

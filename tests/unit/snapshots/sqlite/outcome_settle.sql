@@ -7,5 +7,4 @@ WHERE exception_queue.group_id = report.group_id
 AND exception_queue.message_id = report.message_id
 AND exception_queue.attempts = report.attempts
 AND exception_queue.owner = report.owner
-AND exception_queue.state = :state_1
 RETURNING message_id

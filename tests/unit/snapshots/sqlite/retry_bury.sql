@@ -1,13 +1,7 @@
 UPDATE exception_queue
-SET state=:state, payload=coalesce(exception_queue.payload, (SELECT vulkan_message.payload
-FROM vulkan_message
-WHERE vulkan_message.topic_id = :topic
-AND vulkan_message.id = exception_queue.message_id)), headers=coalesce(exception_queue.headers, (SELECT vulkan_message.headers
-FROM vulkan_message
-WHERE vulkan_message.topic_id = :topic
-AND vulkan_message.id = exception_queue.message_id))
-WHERE exception_queue.group_id = :of_group
-AND exception_queue.message_id IN (SELECT chosen.message_id
-FROM (SELECT json_extract(member.value, :json_extract_1) AS message_id
+SET state=:state, payload=CAST(chosen.payload AS TEXT), headers=chosen.headers
+FROM (SELECT json_extract(member.value, :json_extract_1) AS group_id, json_extract(member.value, :json_extract_2) AS message_id, json_extract(member.value, :json_extract_3) AS payload, member.value -> :value_1 AS headers
 FROM json_each(:document) AS member
-ORDER BY member."key") AS chosen)
+ORDER BY member."key") AS chosen
+WHERE exception_queue.group_id = chosen.group_id
+AND exception_queue.message_id = chosen.message_id
