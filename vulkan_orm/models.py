@@ -175,6 +175,7 @@ class ExceptionQueue(Base):
             "ix_exception_queue_due",
             "group_id",
             "can_run_after",
+            "message_id",
             postgresql_where=text("state = 'ready'"),
             sqlite_where=text("state = 'ready'"),
         ),

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from tests.conformance.harness import GROUP, TOPIC, App, Job, at_once
@@ -216,3 +216,19 @@ def test_a_row_over_budget_is_not_claimed(app: App) -> None:
     assert claimed == []
     assert app.row(message).state == "dead"
     assert app.repo("claim_range", group, "me", limit=10, lease=60, watermark=Watermark()) is None
+
+
+def test_what_is_over_budget_hides_nothing_that_is_due_behind_it(app: App) -> None:
+    """R16: however little a worker claims at a time."""
+    app.consumer(failing, retry=at_once(5).model_copy(update={"backoff_base": timedelta(60)}))
+    over = app.publish_many([Job() for _ in range(3)])
+    app.drain()
+    within = app.publish()
+    app.drain()
+    app.pass_time(100 * 86_400)
+    twice = update(ExceptionQueue).where(ExceptionQueue.message_id.in_(over)).values(attempts=3)
+    app.in_transaction(lambda session: session.execute(twice))
+    (claimed,) = app.repo("claim_due", app.group(), at_once(1), "me", limit=1, lease=60)
+    assert claimed.message_id == within
+    assert [app.row(each).state for each in over] == ["dead"] * 3
+    assert [app.story(each)[-1] for each in over] == [(None, "dead")] * 3

@@ -271,3 +271,20 @@ def test_a_traceback_in_the_log_begins_at_the_handler(app: App) -> None:
     assert "vulkan_orm/consumers" not in entry.traceback
     assert "in handler" in entry.traceback
     assert entry.traceback.endswith("ValueError: no printer\n")
+
+
+def test_of_many_that_fail_together_each_keeps_its_own_error(app: App) -> None:
+    """However many of them are alike."""
+
+    def handler(payload: Job, session: Session, meta: MessageMeta) -> None:
+        if payload.name:
+            raise ValueError(payload.name)
+
+    names = ["same", "other", "", "same", "x\\u0000"]
+    app.consumer(handler, retry=at_once(0), log_successes=True)
+    messages = app.publish_many([Job(name=name) for name in names])
+    app.drain()
+    assert [app.log(message)[0].error_text for message in messages] == [n or None for n in names]
+    assert [app.row(message).payload["name"] for message in messages if message in app.queue()] == [
+        name for name in names if name
+    ]

@@ -115,6 +115,25 @@ def test_of_a_batch_that_was_lost_nobody_is_charged_and_each_runs_alone_next(app
         assert alone.message_id == message
 
 
+def test_a_careful_retry_runs_alone_in_its_turn_and_keeps_nobody_waiting(app: App) -> None:
+    """R16a."""
+    messages = waiting(app, 5)
+    second, fourth = messages[1], messages[3]
+    suspect = update(ExceptionQueue).where(ExceptionQueue.message_id.in_([second, fourth]))
+    app.in_transaction(lambda session: session.execute(suspect.values(careful=True)))
+    claimed = [[each.message_id for each in claim(app, f"worker {n}")] for n in range(4)]
+    assert claimed == [[messages[0], messages[2], messages[4]], [second], [fourth], []]
+
+
+def test_a_careful_retry_that_is_first_in_turn_is_not_overtaken(app: App) -> None:
+    """R16a."""
+    first, *others = waiting(app, 3)
+    suspect = update(ExceptionQueue).where(ExceptionQueue.message_id == first)
+    app.in_transaction(lambda session: session.execute(suspect.values(careful=True)))
+    claimed = [[each.message_id for each in claim(app, f"worker {n}")] for n in range(2)]
+    assert claimed == [[first], others]
+
+
 def test_a_poison_retry_is_charged_and_its_neighbours_never_are(app: App) -> None:
     """R16a: the poison kills every worker that runs it."""
     poison, *others = waiting(app, 3)

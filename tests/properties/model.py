@@ -193,11 +193,24 @@ class Model:
     def due(self) -> list[int]:
         return [each for each, row in self.queue.items() if self.is_due(row)]
 
-    def bury(self, policy: Policy) -> None:
-        for each, row in self.queue.items():
-            if self.is_due(row) and row.spent > row.retries(policy):
-                row.state = "dead"
-                self.log.append(Entry(each, None, "dead", "dead"))
+    def claim_due(self, in_order: Sequence[int], limit: int, policy: Policy) -> list[int]:
+        """What a claim takes of what is due; what it finds over budget becomes dead."""
+        left = list(in_order)
+        while left:
+            window, left = left[:limit], left[limit:]
+            runnable = [each for each in window if not self._bury(each, policy)]
+            if runnable:
+                apart = [each for each in runnable if not self.queue[each].careful]
+                return runnable[:1] if self.queue[runnable[0]].careful else apart
+        return []
+
+    def _bury(self, message_id: int, policy: Policy) -> bool:
+        row = self.queue[message_id]
+        spent = row.spent > row.retries(policy)
+        if spent:
+            row.state = "dead"
+            self.log.append(Entry(message_id, None, "dead", "dead"))
+        return spent
 
     def start(self, message_ids: Iterable[int], owner: str, lease: int) -> None:
         for each in message_ids:

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from sqlalchemy import create_engine, event
+from sqlalchemy import create_engine, event, select
 from sqlalchemy.orm import Session
 
 from tests.databases import Database
@@ -54,6 +54,7 @@ from vulkan_orm.core.outcomes import (
     Killed,
     Succeeded,
 )
+from vulkan_orm.models import ExceptionQueue
 from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Report
 from vulkan_orm.service.watermark import Watermark
 from vulkan_orm.store import clock
@@ -393,26 +394,26 @@ class RepositoryMachine(RuleBasedStateMachine):
 
     def _claim_due(self, worker: int, limit: int, lease: int) -> bool:
         owner = self.owner(worker)
+        in_order = self._due()
         claimed = self.transact(
             lambda r: r.claim_due(self.group, self.retry_policy, owner, limit=limit, lease=lease)
         )
-        self.model.bury(self.policy)
         got = [delivery.message_id for delivery in claimed]
-        self._check_due(got, limit)
+        assert got == self.model.claim_due(in_order, limit, self.policy)
         self._started(claimed, owner, lease)
         return bool(claimed)
 
-    def _check_due(self, got: Sequence[int], limit: int) -> None:
-        due = self.model.due()
-        careful = [each for each in due if self.model.queue[each].careful]
-        chosen_from = careful or due
-        assert set(got) <= set(chosen_from)
-        assert len(got) == len(set(got)) == min(1 if careful else limit, len(chosen_from))
-        left = set(chosen_from) - set(got)
-        if got and left:
-            assert max(self.model.queue[each].due for each in got) <= min(
-                self.model.queue[each].due for each in left
-            )
+    def _due(self) -> list[int]:
+        """What is due, in the order it fell due: within a tick the database alone knows it."""
+        order = select(ExceptionQueue.message_id).order_by(
+            ExceptionQueue.can_run_after, ExceptionQueue.message_id
+        )
+        expected = set(self.model.due())
+        found = self.transact(lambda r: r.session.scalars(order).all())
+        due = [each for each in found if each in expected]
+        ticks = [self.model.queue[each].due for each in due]
+        assert (set(due), ticks) == (expected, sorted(ticks))
+        return due
 
     @precondition(lambda self: self.held())
     @rule(data=st.data(), passed=PASSED, worker=WORKER, limit=SIZES, lease=LEASES, left=LEFT)

@@ -185,7 +185,19 @@ def test_the_statements_of_a_batch_of_retries_do_not_depend_on_its_size(shop: Sh
         counts.append(shop.count(lambda r, amount=amount: shop.retry(r, amount)))  # type: ignore[misc]
         shop.run(lambda r: r.discard("topic", "group"))
 
-    assert counts[0] == counts[1] <= 8
+    assert counts[0] == counts[1] == 5
+
+
+def test_a_claim_of_retries_is_two_statements_however_much_is_due(shop: Shop) -> None:
+    """What is due, locked; and its runs, counted."""
+    shop.run(shop.read_on)
+    shop.fail(100)
+    for limit in (10, 1, 50):
+        name = f"b{limit}"
+        claim = lambda r, name=name, limit=limit: r.claim_due(  # noqa: E731
+            shop.group, ONCE, name, limit=limit, lease=9.0
+        )
+        assert shop.count(claim) == 2
 
 
 def test_the_statements_of_a_recovery_do_not_depend_on_how_much_was_lost(shop: Shop) -> None:

@@ -13,13 +13,11 @@ from typing import Any
 import pytest
 from sqlalchemy import ClauseElement, make_url
 
-from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.store import claiming, fencing, publishing, recovering, settling
 from vulkan_orm.store.dialects import Dialect, dialect_of
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 WRITE = os.environ.get("VULKAN_TEST_SNAPSHOTS") == "write"
-POLICY = RetryPolicy()
 INSTALLATION = 42
 
 
@@ -55,13 +53,12 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "range_prove": lambda d: settling.range_of(d, 1, 10, "owner"),
     "range_renew": lambda _: claiming.renew_range("owner", 30.0),
     # The retry path
-    "retry_claim": lambda d: claiming.claim_due(
-        d, 1, POLICY, "owner", 30.0, careful=False, limit=100
-    ),
-    "retry_claimed": lambda d: claiming.claimed(d, 1, "owner", [1, 2]),
-    "retry_bury": lambda _: claiming.bury(1, 1, POLICY),
+    "retry_due": lambda d: claiming.due_runs(d, at_instant=False),
+    "retry_due_at": lambda d: claiming.due_runs(d, at_instant=True),
+    "retry_start": claiming.start_runs,
+    "retry_bury": claiming.bury,
     "retry_renew": lambda _: claiming.renew_runs("owner", 30.0),
-    "held_claim": lambda d: claiming.claim_held(d, 1, "owner", 30.0, message_ids=[1, 2], limit=100),
+    "held_claim": lambda d: claiming.held_runs(d, [1, 2]),
     # Outcomes
     "outcome_first_failures": settling.queue_first_failures,
     "outcome_settle": settling.settle_runs,
@@ -110,8 +107,8 @@ def test_there_are_no_snapshots_of_statements_that_are_gone() -> None:
 @pytest.mark.parametrize("database", COMPILERS)
 def test_what_a_partial_index_needs_stands_in_the_text(database: str) -> None:
     """A plan that is made without the parameters' values could not use it."""
-    assert "state = 'ready'" in sql(database, "retry_claim")
-    assert "state = 'ready'" in sql(database, "retry_bury")
+    assert "state = 'ready'" in sql(database, "retry_due")
+    assert "state = 'ready'" in sql(database, "retry_due_at")
     assert "state = 'running'" in sql(database, "recover_runs")
     assert "state = 'running'" in sql(database, "retry_renew")
 

@@ -1,5 +1,6 @@
 """Whatever an error's own methods do, it becomes text that every database takes."""
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -289,16 +290,16 @@ def test_the_members_of_a_nested_group_are_listed() -> None:
 def test_the_end_of_a_long_traceback_is_what_is_kept() -> None:
     """R20"""
     error = raised(caused_by(ValueError("y" * 50_000)))
-    traceback = describe(error).traceback
-    assert traceback is not None
-    assert traceback.endswith("ValueError: x\n")
+    text = describe(error).traceback
+    assert text is not None
+    assert text.endswith("ValueError: x\n")
 
 
 def test_a_note_is_found_in_the_traceback() -> None:
     """C07"""
-    traceback = describe(raised(noted("order\x0017"))).traceback
-    assert traceback is not None
-    assert "order\N{REPLACEMENT CHARACTER}17" in traceback
+    text = describe(raised(noted("order\x0017"))).traceback
+    assert text is not None
+    assert "order\N{REPLACEMENT CHARACTER}17" in text
 
 
 def test_the_code_of_an_error_of_ours_is_kept() -> None:
@@ -312,3 +313,27 @@ def test_a_code_that_an_application_gave_its_own_terminal_is_not_ours() -> None:
         code = 404  # type: ignore[assignment]
 
     assert describe(NotFound("x")).code == "VK0055"
+
+
+def test_the_traceback_of_a_lone_error_is_what_python_prints() -> None:
+    error = raised(ValueError("card declined"))
+    for _ in range(2):
+        assert describe(error).traceback == "".join(traceback.format_exception(error))
+
+
+def test_equal_code_in_two_files_is_told_apart() -> None:
+    for name in ("one.py", "two.py"):
+        error: BaseException | None = None
+        try:
+            exec(compile("raise ValueError", name, "exec"))
+        except ValueError as caught:
+            error = caught
+        assert error is not None
+        assert f'File "{name}", line 1' in (describe(error).traceback or "")
+
+
+def test_a_misspelt_name_is_explained_as_python_explains_it() -> None:
+    with pytest.raises(NameError) as caught:
+        exec("describe_it = 1; describe_ti")
+    expected = "".join(traceback.format_exception(caught.value))
+    assert describe(caught.value).traceback == expected

@@ -20,7 +20,7 @@ class ExceptionConsumer:
     worker: Worker
     consumer: Consumer
     group: Group
-    size: int = pace.RETRIES
+    size: int = pace.FIRST_RANGE
 
     def turn(self, due: datetime | None = None) -> Steps[Tally | None]:
         """Runs one claim; None when nothing was due.

@@ -1,6 +1,7 @@
 """The budget arithmetic, once: written with operators alone, it serves integers and SQL columns."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from vulkan_orm.core.policy import RetryPolicy
@@ -30,10 +31,14 @@ class Limits:
 
     @classmethod
     def of(cls, policy: RetryPolicy, max_retries: int | None, max_delays: int | None) -> "Limits":
-        retries = (
-            policy.max_retries if max_retries is None else min(max_retries, policy.max_retries)
-        )
-        return cls(retries, _clamp_delays(policy.max_delays, max_delays))
+        return _narrowed(policy.max_retries, policy.max_delays, max_retries, max_delays)
+
+
+# Kept, since most messages ask for nothing of their own and have the same.
+@lru_cache(maxsize=256)
+def _narrowed(retries: int, delays: int, max_retries: int | None, max_delays: int | None) -> Limits:
+    asked = retries if max_retries is None else min(max_retries, retries)
+    return Limits(asked, _clamp_delays(delays, max_delays))
 
 
 def _clamp_delays(policy: int, asked: int | None) -> int:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from vulkan_orm.core.budget import Counters, Limits
 from vulkan_orm.core.outcomes import (
@@ -23,10 +23,11 @@ from vulkan_orm.core.policy import RetryPolicy
 class Gone:
     """Nothing is left to do: the row, if there was one, is deleted."""
 
+    state: ClassVar[str] = "gone"
     outcome: Outcome = Outcome.SUCCEEDED
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ready:
     """To be run (again) ``wait`` from now, and not before ``until``; the later counts.
 
@@ -41,15 +42,21 @@ class Ready:
     careful: bool = False
     held: bool = False
 
+    @property
+    def state(self) -> str:
+        return "held" if self.held else "ready"
+
 
 @dataclass(frozen=True, slots=True)
 class Dead:
     """Not to be run again unless somebody redrives it."""
 
+    state: ClassVar[str] = "dead"
     outcome: Outcome
 
 
 Verdict = Gone | Ready | Dead
+_GONE = Gone()
 
 
 def decide(
@@ -70,7 +77,7 @@ def decide(
     """
     match outcome:
         case Succeeded():
-            return Gone()
+            return _GONE
         case Ended():
             return Dead(Outcome.TERMINAL)
         case Interrupted(lost=lost):

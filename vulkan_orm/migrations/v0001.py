@@ -240,7 +240,9 @@ def _exception_queue(op: Operations, schema: str | None) -> None:
         _foreign("fk_exception_queue_group", "group_id", "vulkan_consumer_group", schema),
         schema=schema,
     )
-    _partial_index(op, "due", ["group_id", "can_run_after"], "state = 'ready'", schema)
+    _partial_index(
+        op, "due", ["group_id", "can_run_after", "message_id"], "state = 'ready'", schema
+    )
     _partial_index(op, "lease", ["lease_until"], "state = 'running'", schema)
 
 

@@ -5,11 +5,12 @@ from datetime import datetime
 from typing import Any
 
 from vulkan_orm.columns import in_utc
-from vulkan_orm.core.budget import Counters
+from vulkan_orm.core.budget import Counters, Limits, spent, within_budget
 from vulkan_orm.core.outcomes import Outcome
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import UNKNOWN_GROUP, UNKNOWN_TOPIC, UsageError
-from vulkan_orm.service.database import Database, database_of, ids, run
+from vulkan_orm.service.codec import rows_json
+from vulkan_orm.service.database import Database, database_of, run
 from vulkan_orm.service.deliveries import ClaimedRange, Deliveries, Delivery, Group
 from vulkan_orm.service.settlement import Settlement
 from vulkan_orm.service.watermark import Watermark
@@ -170,19 +171,38 @@ class Claims(Settlement):
         :param due: an instant of the database's clock to judge by instead of its present.
         """
         dialect = database_of(self.session).dialect
-        self._bury(group, policy, due)
-        for careful, most in ((True, 1), (False, limit)):
-            statement = claiming.claim_due(
-                dialect, group.id, policy, owner, lease, careful=careful, limit=most, due=due
-            )
-            if got := ids(run(self.session, statement)):
-                return self._claimed(group, owner, got)
+        statement = claiming.due_runs(dialect, at_instant=due is not None)
+        parameters: dict[str, Any] = {"of_group": group.id, "topic": group.topic_id, "most": limit}
+        if due is not None:
+            parameters["due"] = due
+        # Again where all that was found is over budget: there may be more behind it.
+        while rows := run(self.session, statement, parameters).all():
+            if runnable := self._bury(group, policy, rows):
+                return self._start(group, owner, lease, _beside_each_other(runnable))
         return []
 
-    def _bury(self, group: Group, policy: RetryPolicy, due: datetime | None) -> None:
-        statement = claiming.bury(group.id, group.topic_id, policy, due)
-        buried = ids(run(self.session, statement))
-        self._log_acts(group.id, buried, Outcome.DEAD, "dead", reason="the retry budget is spent")
+    def _bury(self, group: Group, policy: RetryPolicy, rows: Sequence[Any]) -> Sequence[Any]:
+        """Makes dead what is over budget, after a kill or a deploy; returns the others."""
+        runnable: list[Any] = []
+        over: list[Any] = []
+        for row in rows:
+            retries = Limits.of(policy, row.max_retries, row.max_delays).retries
+            within = within_budget(spent(row.attempts, row.delays), retries, row.granted_retries)
+            (runnable if within else over).append(row)
+        if over:
+            statement = claiming.bury(database_of(self.session).dialect)
+            copies = [
+                {**_key(group, row), "payload": row.payload, "headers": row.headers} for row in over
+            ]
+            run(self.session, statement, {"document": rows_json(copies)})
+            self._log_acts(
+                group.id,
+                [row.message_id for row in over],
+                Outcome.DEAD,
+                "dead",
+                reason="the retry budget is spent",
+            )
+        return runnable
 
     def claim_held(
         self,
@@ -194,17 +214,19 @@ class Claims(Settlement):
         lease: float,
     ) -> Sequence[Delivery]:
         """Held deliveries, to be run on request: neither due time nor budget counts."""
-        dialect = database_of(self.session).dialect
-        statement = claiming.claim_held(
-            dialect, group.id, owner, lease, message_ids=message_ids, limit=limit
-        )
-        got = ids(run(self.session, statement))
-        return self._claimed(group, owner, got) if got else []
+        statement = claiming.held_runs(database_of(self.session).dialect, message_ids)
+        parameters = {"of_group": group.id, "topic": group.topic_id, "most": limit}
+        rows = run(self.session, statement, parameters).all()
+        return self._start(group, owner, lease, rows, on_hold=True) if rows else []
 
-    def _claimed(self, group: Group, owner: str, got: Sequence[int]) -> Sequence[Delivery]:
-        dialect = database_of(self.session).dialect
-        rows = run(self.session, claiming.claimed(dialect, group.id, owner, got)).all()
-        return [_retry(group, owner, row) for row in rows]
+    def _start(
+        self, group: Group, owner: str, lease: float, rows: Sequence[Any], *, on_hold: bool = False
+    ) -> Sequence[Delivery]:
+        statement = claiming.start_runs(database_of(self.session).dialect)
+        document = rows_json([_key(group, row) for row in rows])
+        parameters = {"document": document, "claimed_by": owner, "lease": lease}
+        run(self.session, statement, parameters)
+        return [_retry(group, owner, row, on_hold=on_hold) for row in rows]
 
     def log_end(self, topic_id: int) -> int:
         """The id of the newest message of a topic that this transaction can see."""
@@ -262,25 +284,25 @@ def _first_deliveries(group: Group, owner: str, rows: Sequence[Any]) -> Deliveri
     return Deliveries(rows, make, lambda row: row[2] if row[5] is None else None)
 
 
-def _retry(group: Group, owner: str, row: Any) -> Delivery:
+def _beside_each_other(rows: Sequence[Any]) -> Sequence[Any]:
+    """Which of the rows may run together: a careful one runs alone, in its turn."""
+    if rows[0].careful:
+        return rows[:1]
+    return [row for row in rows if not row.careful]
+
+
+def _key(group: Group, row: Any) -> dict[str, Any]:
+    return {"group_id": group.id, "message_id": row.message_id}
+
+
+def _retry(group: Group, owner: str, row: Any, *, on_hold: bool) -> Delivery:
+    # By position, which is what :func:`claiming._waiting` selects.
+    (
+        message_id, key, payload, headers, published, max_retries, max_delays,
+        attempts, delays, interruptions, granted_retries, granted_delays, careful,
+    ) = row  # fmt: skip
+    counters = Counters(attempts + 1, delays, interruptions, granted_retries, granted_delays)
     return Delivery(
-        group=group,
-        message_id=row.id,
-        key=row.key,
-        payload=row.payload,
-        headers_text=row.headers,
-        published=row.published,
-        owner=owner,
-        counters=Counters(
-            row.attempts,
-            row.delays,
-            row.interruptions,
-            row.granted_retries,
-            row.granted_delays,
-        ),
-        max_retries=row.max_retries,
-        max_delays=row.max_delays,
-        first=False,
-        on_hold=row.on_hold,
-        careful=row.careful or row.on_hold,
-    )
+        group, message_id, key, payload, headers, published, owner, counters,
+        max_retries, max_delays, first=False, on_hold=on_hold, careful=careful or on_hold,
+    )  # fmt: skip

@@ -2,11 +2,12 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
+from pydantic_core import to_json as fast_json
 
 from vulkan_orm.diagnostics import (
     BAD_NAME,
@@ -153,6 +154,18 @@ def to_json(document: Any, name: str) -> str:
         if not text:
             raise PayloadError(UNSERIALISABLE, f"{name} cannot be written as JSON.")
     return text
+
+
+def rows_json(rows: Sequence[Mapping[str, Any]]) -> str:
+    """JSON text of rows of plain data, quickly where there is nothing to refuse.
+
+    :raises PayloadError: VK0020, as :func:`to_json` does.
+    """
+    try:
+        text = fast_json(rows).decode()
+    except ValueError:
+        return to_json(rows, "rows")
+    return to_json(rows, "rows") if "\\u0000" in text else text
 
 
 def _refuse_unstorable(value: Any, path: str, depth: int = 0) -> None:

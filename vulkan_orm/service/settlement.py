@@ -4,10 +4,10 @@ import logging
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from typing import Any, assert_never
+from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import Update
+from sqlalchemy import CursorResult, Executable, Update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -23,19 +23,22 @@ from vulkan_orm.core.outcomes import (
     Outcome,
     Succeeded,
 )
+from vulkan_orm.core.pace import RETRIES
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.core.texts import MAX_TEXT, clean
 from vulkan_orm.diagnostics import STALE_CLAIM, WORKER_LOST, StaleClaim
 from vulkan_orm.models import NAME_LENGTH
-from vulkan_orm.service.codec import to_json
-from vulkan_orm.service.database import Database, database_of, ids, run
+from vulkan_orm.service.codec import rows_json
+from vulkan_orm.service.database import database_of, ids, run
 from vulkan_orm.service.deliveries import ClaimedRange, Delivery, Group, Report
 from vulkan_orm.store import recovering, settling
 from vulkan_orm.store.dialects import Dialect
 
 logger = logging.getLogger("vulkan_orm.recovery")
 
-_BATCH = 100
+# What the runner says of a run, and not the run of itself.
+_WORDLESS = (Succeeded, Deferred, Interrupted)
+_NO_WAIT = Ready(Outcome.EXCEPTION)
 WORKER_LOST_TEXT = ErrorText(
     type="WorkerLost",
     text=f"worker lost: {WORKER_LOST.meaning}",
@@ -45,6 +48,8 @@ WORKER_LOST_TEXT = ErrorText(
 _NO_POLICY = RetryPolicy()
 
 Row = dict[str, Any]
+# Of many failures at once most are the same, and a traceback is long: each travels once.
+Errors = dict[ErrorText, int]
 
 
 class Settlement:
@@ -71,14 +76,46 @@ class Settlement:
         self, reports: Sequence[Report], policy: RetryPolicy, *, log_successes: bool = False
     ) -> list[Verdict]:
         """The same for many, with one statement a table; a stale one undoes all of them."""
-        database = database_of(self.session)
-        verdicts = [_decide(report, policy) for report in reports]
-        pairs = zip(reports, verdicts, strict=True)
-        kept = [pair for pair in pairs if log_successes or _worth(*pair)]
-        self._write_first(database, [p for p in kept if p[0].delivery.first])
-        self._write_retries(database, [p for p in kept if not p[0].delivery.first])
-        self._log(database, (_log_row(*pair) for pair in kept))
+        verdicts: list[Verdict] = []
+        first: list[Row] = []
+        again: list[Row] = []
+        gone: list[Row] = []
+        log: list[Row] = []
+        errors: Errors = {}
+        dialect = database_of(self.session).dialect
+        for report in reports:
+            verdict = _decide(report, policy)
+            verdicts.append(verdict)
+            delivery = report.delivery
+            if not isinstance(verdict, Gone):
+                row = _verdict_row(dialect, report, verdict)
+                if delivery.first:
+                    first.append(row | _first_columns(dialect, delivery))
+                else:
+                    again.append(row)
+            elif not delivery.first:
+                gone.append(_run_row(delivery))
+            elif not log_successes:
+                # A first run that simply works is not worth a row; a retry that works ends a story.
+                continue
+            log.append(_log_row(report, verdict, errors))
+        if first:
+            self._run(settling.queue_first_failures(dialect), first)
+        if again:
+            _all_ours(again, ids(self._run(settling.settle_runs(dialect), again)))
+        if gone:
+            _all_ours(gone, ids(self._run(settling.finish_runs(dialect), gone)))
+        self._log(log, [_error_row(error, number) for error, number in errors.items()])
         return verdicts
+
+    def _run(self, statement: Executable, rows: Sequence[Row]) -> CursorResult[Any]:
+        return run(self.session, statement, {"document": rows_json(rows)})
+
+    def _log(self, rows: Sequence[Row], errors: Sequence[Row]) -> None:
+        if rows:
+            statement = settling.log_outcomes(database_of(self.session).dialect)
+            documents = {"document": rows_json(rows), "errors": rows_json(errors)}
+            run(self.session, statement, documents)
 
     def settle_range(
         self,
@@ -150,7 +187,7 @@ class Settlement:
         many it took back.
         """
         database = database_of(self.session)
-        rows = run(self.session, recovering.expired_runs(database.dialect, _BATCH)).all()
+        rows = run(self.session, recovering.expired_runs(database.dialect, RETRIES)).all()
         return self._take_back([_lost(row) for row in rows]) if rows else 0
 
     def _take_back(self, reports: Sequence[Report]) -> int:
@@ -208,28 +245,6 @@ class Settlement:
                 owner=claimed.owner,
             )
 
-    def _write_first(self, database: Database, pairs: Sequence[tuple[Report, Verdict]]) -> None:
-        dialect = database.dialect
-        rows = [_first_row(dialect, r, v) for r, v in pairs if not isinstance(v, Gone)]
-        if rows:
-            run(self.session, settling.queue_first_failures(dialect), {"document": _document(rows)})
-
-    def _write_retries(self, database: Database, pairs: Sequence[tuple[Report, Verdict]]) -> None:
-        dialect = database.dialect
-        gone = [_run_row(r.delivery) for r, v in pairs if isinstance(v, Gone)]
-        if gone:
-            finished = run(
-                self.session, settling.finish_runs(dialect), {"document": _document(gone)}
-            )
-            _all_ours(gone, ids(finished))
-        rest = [_verdict_row(dialect, r, v) for r, v in pairs if not isinstance(v, Gone)]
-        if rest:
-            self._settle_runs(database, rest)
-
-    def _settle_runs(self, database: Database, rows: Sequence[Row]) -> None:
-        statement = settling.settle_runs(database.dialect)
-        _all_ours(rows, ids(run(self.session, statement, {"document": _document(rows)})))
-
     def _log_acts(
         self,
         group_id: int,
@@ -243,19 +258,14 @@ class Settlement:
         """Log rows for what was done to deliveries without a run."""
         shared = {
             "group_id": group_id,
-            "outcome": outcome,
+            "outcome": str(outcome),
             "became": became,
-            "error_text": clean(reason, MAX_TEXT) or None,
+            "error": 0,
             "owner": clean(by, NAME_LENGTH) or None,
             "age": 0.0,
         }
         rows = [shared | {"message_id": message_id} for message_id in message_ids]
-        self._log(database_of(self.session), rows)
-
-    def _log(self, database: Database, rows: Iterable[Row]) -> None:
-        document = _document(list(rows))
-        if document != "[]":
-            run(self.session, settling.log_outcomes(database.dialect), {"document": document})
+        self._log(rows, [{"number": 0, "error_text": clean(reason, MAX_TEXT) or None}])
 
 
 def _first_reported(claimed: ClaimedRange, reports: Sequence[Report]) -> int:
@@ -274,27 +284,12 @@ def _decide(report: Report, policy: RetryPolicy) -> Verdict:
     )
 
 
-def _worth(report: Report, verdict: Verdict) -> bool:
-    """A first run that simply works is not worth a row; a retry that works ends a story."""
-    return not (isinstance(verdict, Gone) and report.delivery.first)
-
-
 def _all_ours(rows: Sequence[Row], changed: Sequence[int]) -> None:
     if len(changed) != len(rows):
         lost = sorted({row["message_id"] for row in rows} - set(changed))
         raise StaleClaim(
             STALE_CLAIM, f"The runs of messages {lost} are not ours any more.", message_ids=lost
         )
-
-
-def _document(rows: Sequence[Row]) -> str:
-    """Rows as JSON. A payload is JSON text already and goes in as it is."""
-    members = []
-    for row in rows:
-        payload = row.pop("payload", None)
-        text = to_json(row, "row")
-        members.append(text if payload is None else f'{text[:-1]},"payload":{payload}}}')
-    return "[" + ",".join(members) + "]"
 
 
 def _run_row(delivery: Delivery) -> Row:
@@ -306,41 +301,27 @@ def _run_row(delivery: Delivery) -> Row:
     }
 
 
-def _state(verdict: Verdict) -> str:
-    match verdict:
-        case Gone():
-            return "gone"
-        case Ready(held=held):
-            return "held" if held else "ready"
-        case Dead():
-            return "dead"
-        case _:
-            assert_never(verdict)
-
-
-def _verdict_row(dialect: Dialect, report: Report, verdict: Verdict) -> Row:
+def _verdict_row(dialect: Dialect, report: Report, verdict: Ready | Dead) -> Row:
     delivery = report.delivery
-    ready = verdict if isinstance(verdict, Ready) else Ready(Outcome.EXCEPTION)
-    row = _run_row(delivery) | {
-        "state": _state(verdict),
-        "delays": ready.delays,
-        "interruptions": ready.interruptions,
-        "wait": ready.wait.total_seconds(),
-        "careful": ready.careful,
-        "last_error": _error_line(report.outcome),
-    }
+    ready = verdict if isinstance(verdict, Ready) else _NO_WAIT
+    row = _run_row(delivery)
+    row["state"] = verdict.state
+    row["delays"] = ready.delays
+    row["interruptions"] = ready.interruptions
+    row["wait"] = ready.wait.total_seconds()
+    row["careful"] = ready.careful
+    row["last_error"] = _error_line(report.outcome)
     if ready.until is not None:
         row["until"] = dialect.instant(ready.until)
     # Only the dead keep a copy: retention must not take what may still be redriven.
     if isinstance(verdict, Dead):
         row["payload"] = delivery.payload
-        row["headers"] = dict(delivery.headers) or None
+        row["headers"] = delivery.headers_text
     return row
 
 
-def _first_row(dialect: Dialect, report: Report, verdict: Verdict) -> Row:
-    delivery = report.delivery
-    return _verdict_row(dialect, report, verdict) | {
+def _first_columns(dialect: Dialect, delivery: Delivery) -> Row:
+    return {
         "key": delivery.key,
         "max_retries": delivery.max_retries,
         "max_delays": delivery.max_delays,
@@ -349,40 +330,40 @@ def _first_row(dialect: Dialect, report: Report, verdict: Verdict) -> Row:
 
 
 def _error_line(outcome: AnyOutcome) -> str | None:
-    match outcome:
-        case Succeeded() | Deferred() | Interrupted():
-            return None
-        case Delayed():
-            return outcome.error.text
-        case _:
-            return f"{outcome.error.type.rpartition('.')[2]}: {outcome.error.text}"
+    if isinstance(outcome, _WORDLESS):
+        return None
+    if isinstance(outcome, Delayed):
+        return outcome.error.text
+    return f"{outcome.error.type.rpartition('.')[2]}: {outcome.error.text}"
 
 
-def _error_columns(error: ErrorText | None) -> Row:
-    if error is None:
-        return {}
+def _log_row(report: Report, verdict: Verdict, errors: Errors) -> Row:
+    delivery = report.delivery
+    outcome = report.outcome
+    row: Row = {
+        "group_id": delivery.group.id,
+        "message_id": delivery.message_id,
+        "outcome": str(verdict.outcome),
+        "became": verdict.state,
+        "duration": report.duration,
+        "age": 0.0 if report.began is None else time.monotonic() - report.began,
+        "owner": delivery.owner,
+    }
+    # A delivery that did not run has no attempt, so no log key is ever used twice.
+    if not isinstance(outcome, Deferred):
+        row["attempt"] = delivery.counters.attempts
+        if not isinstance(outcome, Succeeded):
+            row["error"] = errors.setdefault(outcome.error, len(errors))
+    return row
+
+
+def _error_row(error: ErrorText, number: int) -> Row:
     return {
+        "number": number,
         "error_code": error.code,
         "error_type": error.type,
         "error_text": error.text,
         "traceback": error.traceback,
-    }
-
-
-def _log_row(report: Report, verdict: Verdict) -> Row:
-    delivery = report.delivery
-    error = None if isinstance(report.outcome, Succeeded | Deferred) else report.outcome.error
-    return {
-        "group_id": delivery.group.id,
-        "message_id": delivery.message_id,
-        # A delivery that did not run has no attempt, so no log key is ever used twice.
-        "attempt": None if isinstance(report.outcome, Deferred) else delivery.counters.attempts,
-        "outcome": verdict.outcome,
-        "became": _state(verdict),
-        "duration": report.duration,
-        "age": 0.0 if report.began is None else time.monotonic() - report.began,
-        "owner": delivery.owner,
-        **_error_columns(error),
     }
 
 

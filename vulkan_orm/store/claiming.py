@@ -1,7 +1,6 @@
 """Statements that hand work to a worker: ranges of the log, due retries, held deliveries."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -9,11 +8,14 @@ from sqlalchemy import (
     Boolean,
     Double,
     Insert,
+    Integer,
     Select,
+    Text,
     Update,
     and_,
     bindparam,
     case,
+    cast,
     func,
     insert,
     literal,
@@ -23,19 +25,23 @@ from sqlalchemy import (
     type_coerce,
     update,
 )
-from sqlalchemy.sql.dml import ReturningUpdate
 from sqlalchemy.sql.elements import ColumnElement
 
-from vulkan_orm.columns import PLAIN_INSTANT
-from vulkan_orm.core.budget import within_budget
-from vulkan_orm.core.policy import RetryPolicy
+from vulkan_orm.columns import PLAIN_INSTANT, Json, UTCDateTime
 from vulkan_orm.models import ConsumerGroup, ExceptionQueue, Message, RangeClaim, Topic
-from vulkan_orm.store.clock import built_once, db_after, db_now
-from vulkan_orm.store.dialects.base import Dialect, Rows
+from vulkan_orm.store.building import built_once
+from vulkan_orm.store.clock import db_after, db_now
+from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
+from vulkan_orm.store.publishing import document
 
 # In the text of a statement: a plan made without the value could not use the partial index.
 _READY = ExceptionQueue.state == literal_column("'ready'")
 RUNNING = ExceptionQueue.state == literal_column("'running'")
+_CHOSEN: Columns = {
+    "group_id": BigInteger(),
+    "message_id": BigInteger(),
+}
+_BURIED: Columns = {**_CHOSEN, "payload": Text(), "headers": Text()}
 #: A message id beyond all others.
 NO_END = 2**63 - 1
 
@@ -218,102 +224,41 @@ def log(
     return statement if upto is None else statement.where(Message.id <= upto)
 
 
-def _in_budget(policy: RetryPolicy) -> ColumnElement[bool]:
-    retries = case(
-        (ExceptionQueue.max_retries < policy.max_retries, ExceptionQueue.max_retries),
-        else_=policy.max_retries,
-    )
-    clause: ColumnElement[bool] = within_budget(
-        ExceptionQueue.spent, retries, ExceptionQueue.granted_retries
-    )
-    return clause
+@built_once
+def due_runs(dialect: Dialect, *, at_instant: bool) -> Rows:
+    """What is due of a group, in the order it fell due, locked; what others lock is passed over.
 
-
-def _due(group_id: int, due: datetime | None) -> ColumnElement[bool]:
-    return and_(
-        ExceptionQueue.group_id == group_id,
-        _READY,
-        ExceptionQueue.can_run_after <= (db_now() if due is None else due),
+    Parameters: ``of_group``, ``topic``, ``most``; and ``due`` for an instant not the present.
+    """
+    due = bindparam("due", type_=UTCDateTime()) if at_instant else db_now()
+    return _waiting(dialect, _READY, ExceptionQueue.can_run_after <= due).order_by(
+        ExceptionQueue.can_run_after, ExceptionQueue.message_id
     )
 
 
-def claim_due(
-    dialect: Dialect,
-    group_id: int,
-    policy: RetryPolicy,
-    owner: str,
-    lease: float,
-    *,
-    careful: bool,
-    limit: int,
-    due: datetime | None = None,
-) -> ReturningUpdate[Any]:
-    """Marks due retries as running and counts the run, before it begins."""
-    chosen = (
-        select(ExceptionQueue.message_id)
-        .where(_due(group_id, due), ExceptionQueue.careful.is_(careful), _in_budget(policy))
-        .order_by(ExceptionQueue.can_run_after)
-        .limit(limit)
-    )
-    return _start(dialect, group_id, chosen, owner, lease)
+def held_runs(dialect: Dialect, message_ids: Sequence[int] | None) -> Rows:
+    """Held deliveries of a group by message id, locked.
 
-
-def claim_held(
-    dialect: Dialect,
-    group_id: int,
-    owner: str,
-    lease: float,
-    *,
-    message_ids: Sequence[int] | None,
-    limit: int,
-) -> ReturningUpdate[Any]:
-    """Marks held deliveries as running on request: no due time and no budget is asked."""
-    chosen = (
-        select(ExceptionQueue.message_id)
-        .where(ExceptionQueue.group_id == group_id, ExceptionQueue.state == "held")
-        .order_by(ExceptionQueue.message_id)
-        .limit(limit)
-    )
+    Parameters: ``of_group``, ``topic``, ``most``.
+    """
+    statement = _waiting(dialect, ExceptionQueue.state == "held")
     if message_ids is not None:
-        chosen = chosen.where(ExceptionQueue.message_id.in_(message_ids))
-    return _start(dialect, group_id, chosen, owner, lease)
+        statement = statement.where(ExceptionQueue.message_id.in_(message_ids))
+    return statement.order_by(ExceptionQueue.message_id)
 
 
-def _start(
-    dialect: Dialect, group_id: int, chosen: Select[int], owner: str, lease: float
-) -> ReturningUpdate[Any]:
-    chosen = dialect.locking(chosen, skip_locked=True)
-    return (
-        update(ExceptionQueue)
-        .where(
-            ExceptionQueue.group_id == group_id, dialect.one_of(ExceptionQueue.message_id, chosen)
-        )
-        .values(
-            on_hold=ExceptionQueue.state == "held",
-            state="running",
-            attempts=ExceptionQueue.attempts + 1,
-            owner=owner,
-            lease_until=db_after(lease),
-            claimed_at=db_now(),
-        )
-        .returning(ExceptionQueue.message_id)
-        .execution_options(synchronize_session=False)
-    )
-
-
-def claimed(dialect: Dialect, group_id: int, owner: str, message_ids: Sequence[int]) -> Rows:
-    """What a claim got, with the payload: the message's, or the copy a dead delivery keeps."""
-    payload = func.coalesce(
-        dialect.payload_text(Message.payload), dialect.payload_text(ExceptionQueue.payload)
-    )
-    return (
+def _waiting(dialect: Dialect, *clauses: ColumnElement[bool]) -> Rows:
+    """Rows of the queue with their messages: the log's, or the copy that a dead one keeps."""
+    # Sub-selects, since a planner could think of a join that reads all of the log.
+    mine = and_(Message.topic_id == bindparam("topic"), Message.id == ExceptionQueue.message_id)
+    payload = select(dialect.payload_text(Message.payload)).where(mine).scalar_subquery()
+    headers = select(dialect.payload_text(Message.headers)).where(mine).scalar_subquery()
+    statement = (
         select(
-            ExceptionQueue.message_id.label("id"),
+            ExceptionQueue.message_id,
             ExceptionQueue.key,
-            payload.label("payload"),
-            func.coalesce(
-                dialect.payload_text(Message.headers), dialect.payload_text(ExceptionQueue.headers)
-            ).label("headers"),
+            func.coalesce(payload, dialect.payload_text(ExceptionQueue.payload)).label("payload"),
+            func.coalesce(headers, dialect.payload_text(ExceptionQueue.headers)).label("headers"),
             type_coerce(ExceptionQueue.published_at, PLAIN_INSTANT).label("published"),
             ExceptionQueue.max_retries,
             ExceptionQueue.max_delays,
@@ -323,43 +268,55 @@ def claimed(dialect: Dialect, group_id: int, owner: str, message_ids: Sequence[i
             ExceptionQueue.granted_retries,
             ExceptionQueue.granted_delays,
             ExceptionQueue.careful,
-            ExceptionQueue.on_hold,
         )
-        .select_from(ExceptionQueue)
-        .join(ConsumerGroup, ConsumerGroup.id == ExceptionQueue.group_id)
-        .outerjoin(
-            Message,
-            and_(
-                Message.topic_id == ConsumerGroup.topic_id,
-                Message.id == ExceptionQueue.message_id,
-            ),
-        )
+        .where(ExceptionQueue.group_id == bindparam("of_group"), *clauses)
+        .limit(bindparam("most", type_=Integer()))
+    )
+    return dialect.locking(statement, skip_locked=True)
+
+
+@built_once
+def start_runs(dialect: Dialect) -> Update:
+    """Marks locked deliveries as running and counts the run, before it begins.
+
+    Parameters: ``claimed_by``, ``lease``, document.
+    """
+    # The group in each row and not as a parameter: without statistics a planner takes the rows of
+    # one group for few, reads them all, and looks through them for the ids.
+    chosen = dialect.rows(document(), _CHOSEN, "chosen")
+    return (
+        update(ExceptionQueue)
         .where(
-            ExceptionQueue.group_id == group_id,
-            # By their ids as well: no index would find an owner's rows among all that wait.
-            ExceptionQueue.message_id.in_(message_ids),
-            ExceptionQueue.owner == owner,
+            ExceptionQueue.group_id == chosen.c.group_id,
+            ExceptionQueue.message_id == chosen.c.message_id,
         )
-        .order_by(ExceptionQueue.can_run_after, ExceptionQueue.message_id)
+        .values(
+            on_hold=ExceptionQueue.state == "held",
+            state="running",
+            attempts=ExceptionQueue.attempts + 1,
+            owner=bindparam("claimed_by"),
+            lease_until=db_after(bindparam("lease", type_=Double())),
+            claimed_at=db_now(),
+        )
+        .execution_options(synchronize_session=False)
     )
 
 
-def bury(
-    group_id: int, topic_id: int, policy: RetryPolicy, due: datetime | None = None
-) -> ReturningUpdate[Any]:
-    """Makes dead what is due and over budget: after a kill, or a policy lowered by a deploy."""
-    mine = and_(Message.topic_id == topic_id, Message.id == ExceptionQueue.message_id)
-    payload = select(Message.payload).where(mine).correlate(ExceptionQueue).scalar_subquery()
-    headers = select(Message.headers).where(mine).correlate(ExceptionQueue).scalar_subquery()
+@built_once
+def bury(dialect: Dialect) -> Update:
+    """Makes locked deliveries dead, each with the copy of its message. Parameter: document."""
+    chosen = dialect.rows(document(), _BURIED, "chosen")
     return (
         update(ExceptionQueue)
-        .where(_due(group_id, due), ~_in_budget(policy))
+        .where(
+            ExceptionQueue.group_id == chosen.c.group_id,
+            ExceptionQueue.message_id == chosen.c.message_id,
+        )
         .values(
             state="dead",
-            payload=func.coalesce(ExceptionQueue.payload, payload),
-            headers=func.coalesce(ExceptionQueue.headers, headers),
+            payload=cast(chosen.c.payload, Json()),
+            headers=cast(chosen.c.headers, Json()),
         )
-        .returning(ExceptionQueue.message_id)
         .execution_options(synchronize_session=False)
     )
 

@@ -1,8 +1,6 @@
 """The database's clock: the only one that decides anything. Tests can offset it."""
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any
 
 from sqlalchemy import Double, bindparam, literal
 from sqlalchemy.ext.compiler import compiles
@@ -11,9 +9,6 @@ from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.functions import FunctionElement
 
 from vulkan_orm.columns import UTCDateTime
-
-Ts = TypeVarTuple("Ts")
-S = TypeVar("S")
 
 _offset = 0.0
 
@@ -26,17 +21,6 @@ def set_offset(seconds: float) -> None:
 
 def offset() -> float:
     return _offset
-
-
-def built_once(build: Callable[[*Ts], S]) -> Callable[[*Ts], S]:
-    """A statement is built once for its arguments: building it takes longer than running it."""
-
-    # The offset of the clock is part of a statement.
-    @lru_cache(maxsize=64)
-    def built(_offset: float, *arguments: *Ts) -> S:
-        return build(*arguments)
-
-    return lambda *arguments: built(_offset, *arguments)
 
 
 class _DatabaseClock(FunctionElement[Any]):

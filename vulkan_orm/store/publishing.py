@@ -43,9 +43,9 @@ _DRAFT: Columns = {
 _COPIED = ("key", "headers", "max_retries", "max_delays")
 
 
-def document() -> ColumnElement[str]:
+def document(name: str = "document") -> ColumnElement[str]:
     """The parameter that carries a JSON array of rows."""
-    return bindparam("document", type_=Text())
+    return bindparam(name, type_=Text())
 
 
 def append(dialect: Dialect, installation: int, *, ids_given: bool) -> Insert:

@@ -65,10 +65,6 @@ class Dialect(ABC):
         """The select, taking a lock on what it returns."""
         return statement.with_for_update(skip_locked=skip_locked, key_share=True)
 
-    def one_of(self, column: SQLColumnExpression[Any], chosen: Rows) -> ColumnElement[bool]:
-        """Whether the column is among a locking select's rows, which must be chosen only once."""
-        return column.in_(chosen)
-
     @abstractmethod
     def drawn_id(self, place: ColumnElement[int]) -> ColumnElement[int]:
         """A new message id, for a statement that gives ids out itself; ``place`` counts from 1."""

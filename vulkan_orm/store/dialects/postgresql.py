@@ -13,7 +13,6 @@ from sqlalchemy import (
     SQLColumnExpression,
     Table,
     Text,
-    any_,
     column,
     func,
     select,
@@ -29,7 +28,7 @@ from sqlalchemy.sql.selectable import SelectBase
 from vulkan_orm.models import MESSAGE_ID, Base, Topic
 from vulkan_orm.store.clock import db_now
 from vulkan_orm.store.dialects import copying
-from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
+from vulkan_orm.store.dialects.base import Columns, Dialect
 from vulkan_orm.store.dialects.savepoints import lazy
 
 _PSYCOPG = ("psycopg", "psycopg_async")
@@ -66,10 +65,6 @@ class PostgreSQL(Dialect):
 
     def seconds_since(self, instant: SQLColumnExpression[Any]) -> ColumnElement[float]:
         return sql_cast(func.extract("epoch", db_now() - instant), Double)
-
-    def one_of(self, column: SQLColumnExpression[Any], chosen: Rows) -> ColumnElement[bool]:
-        # As a sub-select the planner may put it inside a loop, where it locks rows again and again.
-        return column == any_(func.array(chosen.scalar_subquery()))
 
     def drawn_id(self, place: ColumnElement[int]) -> ColumnElement[int]:
         return MESSAGE_ID.next_value()

@@ -1,11 +1,13 @@
-UPDATE exception_queue
-SET state=:state::VARCHAR, attempts=(exception_queue.attempts + :attempts_1::BIGINT), on_hold=(exception_queue.state = :state_1::VARCHAR), owner=:owner::VARCHAR, lease_until=(clock_timestamp() + make_interval(secs => :param_1)), claimed_at=clock_timestamp()
-WHERE exception_queue.group_id = :group_id_1::BIGINT
-AND exception_queue.message_id = ANY (array((SELECT exception_queue.message_id
+SELECT exception_queue.message_id, exception_queue.key, coalesce((SELECT CAST(vulkan_message.payload AS TEXT) AS payload
+FROM vulkan_message
+WHERE vulkan_message.topic_id = :topic::BIGINT
+AND vulkan_message.id = exception_queue.message_id), CAST(exception_queue.payload AS TEXT)) AS payload, coalesce((SELECT CAST(vulkan_message.headers AS TEXT) AS headers
+FROM vulkan_message
+WHERE vulkan_message.topic_id = :topic::BIGINT
+AND vulkan_message.id = exception_queue.message_id), CAST(exception_queue.headers AS TEXT)) AS headers, exception_queue.published_at AS published, exception_queue.max_retries, exception_queue.max_delays, exception_queue.attempts, exception_queue.delays, exception_queue.interruptions, exception_queue.granted_retries, exception_queue.granted_delays, exception_queue.careful
 FROM exception_queue
-WHERE exception_queue.group_id = :group_id_2::BIGINT
-AND exception_queue.state = :state_2::VARCHAR
+WHERE exception_queue.group_id = :of_group::BIGINT
+AND exception_queue.state = :state_1::VARCHAR
 AND exception_queue.message_id IN (__[POSTCOMPILE_message_id_1])
 ORDER BY exception_queue.message_id
-LIMIT :param_2::INTEGER FOR NO KEY UPDATE SKIP LOCKED)))
-RETURNING exception_queue.message_id
+LIMIT :most::INTEGER FOR NO KEY UPDATE SKIP LOCKED

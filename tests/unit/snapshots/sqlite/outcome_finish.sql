@@ -4,5 +4,4 @@ WHERE (exception_queue.group_id, exception_queue.message_id, exception_queue.att
 FROM (SELECT json_extract(member.value, :json_extract_1) AS group_id, json_extract(member.value, :json_extract_2) AS message_id, json_extract(member.value, :json_extract_3) AS attempts, json_extract(member.value, :json_extract_4) AS owner
 FROM json_each(:document) AS member
 ORDER BY member."key") AS report)
-AND exception_queue.state = :state_1
 RETURNING message_id

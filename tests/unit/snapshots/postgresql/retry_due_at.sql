@@ -1,0 +1,13 @@
+SELECT exception_queue.message_id, exception_queue.key, coalesce((SELECT CAST(vulkan_message.payload AS TEXT) AS payload
+FROM vulkan_message
+WHERE vulkan_message.topic_id = :topic::BIGINT
+AND vulkan_message.id = exception_queue.message_id), CAST(exception_queue.payload AS TEXT)) AS payload, coalesce((SELECT CAST(vulkan_message.headers AS TEXT) AS headers
+FROM vulkan_message
+WHERE vulkan_message.topic_id = :topic::BIGINT
+AND vulkan_message.id = exception_queue.message_id), CAST(exception_queue.headers AS TEXT)) AS headers, exception_queue.published_at AS published, exception_queue.max_retries, exception_queue.max_delays, exception_queue.attempts, exception_queue.delays, exception_queue.interruptions, exception_queue.granted_retries, exception_queue.granted_delays, exception_queue.careful
+FROM exception_queue
+WHERE exception_queue.group_id = :of_group::BIGINT
+AND exception_queue.state = 'ready'
+AND exception_queue.can_run_after <= :due::TIMESTAMP WITH TIME ZONE
+ORDER BY exception_queue.can_run_after, exception_queue.message_id
+LIMIT :most::INTEGER FOR NO KEY UPDATE SKIP LOCKED
