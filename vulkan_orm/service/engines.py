@@ -15,6 +15,7 @@ from vulkan_orm.diagnostics import (
     UsageError,
 )
 from vulkan_orm.service.database import connection_of, database_of
+from vulkan_orm.service.savepoints import lazy
 from vulkan_orm.service.unit_of_work import UnitOfWork, guarded
 from vulkan_orm.store.dialects import Dialect, dialect_of
 
@@ -55,7 +56,8 @@ class Engines:
             return engine
         workers = engine.execution_options(isolation_level=isolation)
         own = workers.sync_engine if self.is_async else workers
-        own.dialect = self.dialect.for_workers(own.dialect)
+        if own.dialect.driver in self.dialect.lazy_savepoints:
+            own.dialect = lazy(own.dialect)
         return workers
 
     def unit(self) -> UnitOfWork:

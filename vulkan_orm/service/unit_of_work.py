@@ -9,13 +9,13 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from vulkan_orm.diagnostics import SESSION_LEFT_FAILED, TRANSACTION_ENDED, HandlerError
 from vulkan_orm.service.repository import DeliveryRepository
-from vulkan_orm.store.dialects import Dialect
-from vulkan_orm.store.dialects.savepoints import (
+from vulkan_orm.service.savepoints import (
     LazySavepoints,
     Waiting,
     make_lazy,
     send,
 )
+from vulkan_orm.store.dialects import Dialect
 
 _ENDING = re.compile(
     r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*"

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression, Table
-from sqlalchemy.engine import Dialect as SADialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
@@ -27,6 +26,8 @@ class Dialect(ABC):
     single_writer: ClassVar[bool]
     #: A statement may read, and write with what it read, at once.
     writes_while_reading: ClassVar[bool] = False
+    #: Drivers that can send savepoints together with the statement after them.
+    lazy_savepoints: ClassVar[frozenset[str]] = frozenset()
     #: What to set on each connection of an engine that we make ourselves.
     settings: ClassVar[tuple[str, ...]] = ()
     #: The isolation level that worker connections must have, where the default may be unfit.
@@ -75,10 +76,6 @@ class Dialect(ABC):
 
     def prepare(self, engine: Engine) -> None:  # noqa: B027
         """Mends what a driver does to transactions, on an engine whose sessions publish."""
-
-    def for_workers(self, driver: SADialect) -> SADialect:
-        """SQLAlchemy's dialect as workers use it."""
-        return driver
 
     def materialized(self, statement: SelectBase, name: str) -> FromClause:
         """The select as a source that is evaluated once and in its own order."""

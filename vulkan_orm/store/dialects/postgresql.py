@@ -20,7 +20,6 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.engine import Dialect as SADialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
@@ -29,9 +28,7 @@ from vulkan_orm.models import MESSAGE_ID, Base, Topic
 from vulkan_orm.store.clock import db_now
 from vulkan_orm.store.dialects import copying
 from vulkan_orm.store.dialects.base import Columns, Dialect
-from vulkan_orm.store.dialects.savepoints import lazy
 
-_PSYCOPG = ("psycopg", "psycopg_async")
 _CONTENTION = frozenset({"40001", "40P01", "55P03"})
 
 
@@ -39,6 +36,7 @@ class PostgreSQL(Dialect):
     ids_commit_out_of_order = True
     single_writer = False
     writes_while_reading = True
+    lazy_savepoints = frozenset({"psycopg", "psycopg_async"})
     worker_isolation = "READ COMMITTED"
 
     def insert(self, table: type[Base]) -> Any:
@@ -83,9 +81,6 @@ class PostgreSQL(Dialect):
         return select(sql_cast(fence.c.id, BigInteger).label("id")).where(
             fence.c.fence.is_not(None)
         )
-
-    def for_workers(self, driver: SADialect) -> SADialect:
-        return lazy(driver) if driver.driver in _PSYCOPG else driver
 
     def materialized(self, statement: SelectBase, name: str) -> FromClause:
         return statement.cte(name).prefix_with("MATERIALIZED")
