@@ -62,6 +62,13 @@ def wheel(session: nox.Session) -> None:
 
 
 @nox.session
+def stress(session: nox.Session) -> None:
+    """Publishers and workers side by side until 200,000 messages balance; needs PostgreSQL."""
+    session.install("-e", ".[dev]")
+    session.run("python", "-m", "tests.stress", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Figures beside the bare driver's floor; needs PostgreSQL."""
     session.install("-e", ".[dev]")
