@@ -30,6 +30,7 @@ from vulkan_orm.core import budget
 STATES = ("ready", "running", "held", "dead")
 NAME_LENGTH = 200
 KEY_LENGTH = 255
+CHANNEL_LENGTH = 63
 
 
 class Base(DeclarativeBase):
@@ -99,12 +100,19 @@ class IdempotencyKey(Base):
 
 
 class ConsumerGroup(Base):
-    """A group's position in a topic: everything up to it is claimed or done."""
+    """A group's position in a topic: everything up to it is claimed or done.
+
+    ``sleeper`` is the channel of the one worker that wants a hint when something is published.
+    """
 
     __tablename__ = "vulkan_consumer_group"
     __table_args__ = (
         UniqueConstraint("topic_id", "name", name="uq_vulkan_consumer_group_name"),
         CheckConstraint("position >= 0", name="ck_vulkan_consumer_group_position"),
+        CheckConstraint(
+            "(sleeper IS NULL) = (sleeps_until IS NULL)",
+            name="ck_vulkan_consumer_group_sleeper",
+        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -113,6 +121,8 @@ class ConsumerGroup(Base):
     )
     name: Mapped[str] = mapped_column(String(NAME_LENGTH))
     position: Mapped[int]
+    sleeper: Mapped[str | None] = mapped_column(String(CHANNEL_LENGTH))
+    sleeps_until: Mapped[datetime | None]
 
 
 class RangeClaim(Base):

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import ClauseElement, make_url
 
 from vulkan_orm.core.policy import RetryPolicy
-from vulkan_orm.store import claiming, fencing, publishing, recovering, settling
+from vulkan_orm.store import claiming, fencing, publishing, recovering, settling, waking
 from vulkan_orm.store.dialects import Dialect, dialect_of
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -61,6 +61,10 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "retry_bury": lambda _: claiming.bury(1, 1, POLICY),
     "retry_renew": lambda _: claiming.renew_runs("owner", 30.0),
     "held_claim": lambda d: claiming.claim_held(d, 1, "owner", 30.0, message_ids=[1, 2], limit=100),
+    # Waking up
+    "look": lambda d: waking.look(d, 1, 1),
+    "sleep": lambda _: waking.sleep(1, "channel", 60.0),
+    "rise": lambda _: waking.rise(1, "channel"),
     # Outcomes
     "outcome_first_failures": settling.queue_first_failures,
     "outcome_settle": settling.settle_runs,

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vulkan_orm.consumers import worker as protocol
+from vulkan_orm.consumers.bell import Bell
 from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.loop import SIGNALS, TRIES, contention_pause, invoke, worker
@@ -80,8 +81,10 @@ class AsyncDriver:
             case Attend():
                 return await self._bridge.run_sync(lambda _: step.work())
             case Transact():
-                return await self.transact(step.work)
-            case Rest(seconds=seconds):
+                return await self.transact(step.work, read_only=step.read_only)
+            case Rest(seconds=seconds, bell=bell):
+                if bell is not None:
+                    return await _wait_for(bell, seconds)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._asked.wait(), seconds)
                 return None
@@ -101,13 +104,17 @@ class AsyncDriver:
             return RunCancelled()
         return error
 
-    async def transact(self, work: Callable[[DeliveryRepository], T]) -> T:
+    async def transact(
+        self, work: Callable[[DeliveryRepository], T], *, read_only: bool = False
+    ) -> T:
         """Runs work in a transaction of its own; again where the database says contention."""
         for attempt in range(TRIES):
             try:
                 async with self._engines.async_session() as session:
                     return await session.run_sync(
-                        self._engines.transact, lambda s: work(DeliveryRepository(s))
+                        self._engines.transact,
+                        lambda s: work(DeliveryRepository(s)),
+                        read_only=read_only,
                     )
             except DBAPIError as error:
                 if attempt == TRIES - 1 or not self._engines.dialect.is_contention(error):
@@ -142,6 +149,14 @@ class AsyncDriver:
                 await self.transact(partial(held.hand_back, reports=[]))
             except (VulkanError, DBAPIError) as error:
                 logger.warning("%s could not be given back: %s", held.owner, error)
+
+
+async def _wait_for(bell: Bell, seconds: float | None) -> None:
+    waiting = bell.enter()
+    try:
+        await asyncio.wait({asyncio.wrap_future(waiting)}, timeout=seconds)
+    finally:
+        bell.leave(waiting)
 
 
 async def _in_thread(call: Callable[[], T]) -> T:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from vulkan_orm.consumers import worker as protocol
+from vulkan_orm.consumers.bell import Bell
 from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.injection import refuse_awaitable
@@ -28,6 +29,7 @@ from vulkan_orm.consumers.steps import (
     Steps,
     Transact,
 )
+from vulkan_orm.consumers.waking import Waking
 from vulkan_orm.diagnostics import VulkanError
 from vulkan_orm.service.engines import Engines
 from vulkan_orm.service.repository import DeliveryRepository
@@ -43,11 +45,13 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def worker(engines: Engines, stop: Stop) -> Iterator[Worker]:
-    """A worker, whose leases are looked after while the block lasts."""
+    """A worker, whose leases are looked after, and who hears hints, while the block lasts."""
     keeper = LeaseKeeper(engines)
+    waking = Waking(engines, stop)
     try:
-        yield Worker(engines, stop, keeper)
+        yield Worker(engines, stop, keeper, waking)
     finally:
+        waking.close()
         keeper.close()
 
 
@@ -68,10 +72,19 @@ def _perform(step: Step, engines: Engines, stop: Stop) -> Any:
             return invoke(call)
         case Attend(work=work):
             return work()
-        case Transact(work=work):
-            return transact(engines, work)
-        case Rest(seconds=seconds):
-            return stop.wait(seconds)
+        case Transact(work=work, read_only=read_only):
+            return transact(engines, work, read_only=read_only)
+        case Rest(seconds=seconds, bell=bell):
+            return stop.wait(seconds) if bell is None else wait_for(bell, seconds)
+
+
+def wait_for(bell: Bell, seconds: float | None) -> None:
+    """Waits in this thread until the bell rings, or for so long."""
+    waiting = bell.enter()
+    try:
+        waiting.result(seconds)
+    except TimeoutError:
+        bell.leave(waiting)
 
 
 def invoke(call: Callable[[], Any]) -> BaseException | None:
@@ -85,12 +98,14 @@ def invoke(call: Callable[[], Any]) -> BaseException | None:
     return None
 
 
-def transact(engines: Engines, work: Callable[[DeliveryRepository], T]) -> T:
+def transact(
+    engines: Engines, work: Callable[[DeliveryRepository], T], *, read_only: bool = False
+) -> T:
     """Runs work in a transaction of its own; again where the database says contention."""
     for attempt in range(TRIES):
         try:
             with engines.session() as session:
-                return engines.transact(session, _on_repository(work))
+                return engines.transact(session, _on_repository(work), read_only=read_only)
         except DBAPIError as error:
             if attempt == TRIES - 1 or not engines.dialect.is_contention(error):
                 raise

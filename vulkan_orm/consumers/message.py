@@ -1,9 +1,10 @@
 """The first delivery: ranges of the log."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from vulkan_orm.consumers.context import Worker
+from vulkan_orm.consumers.context import Worker, nothing
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.running import Tally
 from vulkan_orm.consumers.steps import Steps, transact
@@ -23,12 +24,18 @@ class MessageConsumer:
     group: Group
     watermark: Watermark = field(default_factory=Watermark)
     size: int = pace.FIRST_RANGE
+    #: The last claim took as much as it may, so that there may be more.
+    full: bool = False
 
-    def turn(self, upto: int | None = None) -> Steps[Tally | None]:
+    def turn(
+        self, upto: int | None = None, *, claimed_one: Callable[[], None] = nothing
+    ) -> Steps[Tally | None]:
         """Runs one range; None when there was none.
 
         :param upto: a message id beyond which nothing is claimed.
+        :param claimed_one: is called when a claim is committed, before it runs.
         """
+        self.full = False
         if self.worker.stop.asked:
             return None
         taken = time.monotonic()
@@ -52,6 +59,8 @@ class MessageConsumer:
             raise
         if claimed is None:
             return None
+        self.full = len(claimed.deliveries) >= self.size
+        claimed_one()
         began = time.monotonic()
         tally = yield from self.worker.run(self.consumer, RangeWork(claimed, self.consumer), taken)
         self.size = pace.next_range_size(self.size, tally.total(), time.monotonic() - began)

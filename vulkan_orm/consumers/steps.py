@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from vulkan_orm.consumers.bell import Bell
 from vulkan_orm.service.repository import DeliveryRepository
 
 T = TypeVar("T")
@@ -18,6 +19,7 @@ class Transact:
     """A short transaction of our own, run again when the database says contention."""
 
     work: Callable[[DeliveryRepository], Any]
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,10 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A pause in seconds, cut short by a stop."""
+    """A pause in seconds, cut short by a stop, or by the bell where one is given."""
 
-    seconds: float
+    seconds: float | None
+    bell: Bell | None = None
 
 
 Step = Transact | Attend | Invoke | Rest
@@ -48,6 +51,11 @@ Steps = Generator[Step, Any, T]
 
 def transact(work: Callable[[DeliveryRepository], T]) -> Steps[T]:
     answer: T = yield Transact(work)
+    return answer
+
+
+def ask(work: Callable[[DeliveryRepository], T]) -> Steps[T]:
+    answer: T = yield Transact(work, read_only=True)
     return answer
 
 

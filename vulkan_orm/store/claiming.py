@@ -28,7 +28,7 @@ from vulkan_orm.store.clock import db_after, db_now
 from vulkan_orm.store.dialects.base import Dialect, Rows
 
 # In the text of a statement: a plan made without the value could not use the partial index.
-_READY = ExceptionQueue.state == literal_column("'ready'")
+READY = ExceptionQueue.state == literal_column("'ready'")
 RUNNING = ExceptionQueue.state == literal_column("'running'")
 
 
@@ -58,12 +58,16 @@ def position(dialect: Dialect, group_id: int) -> Select[int]:
     return dialect.locking(statement)
 
 
+def nobody_holds() -> ColumnElement[bool]:
+    """Whether a range was handed back, or its lease has ended."""
+    return or_(RangeClaim.owner.is_(None), RangeClaim.lease_until < db_now())
+
+
 def waiting_range(dialect: Dialect, group_id: int) -> Rows:
-    """The group's first range that nobody holds: handed back, or its lease ended."""
-    free = or_(RangeClaim.owner.is_(None), RangeClaim.lease_until < db_now())
+    """The group's first range that nobody holds."""
     statement = (
         select(RangeClaim.__table__)
-        .where(RangeClaim.group_id == group_id, free)
+        .where(RangeClaim.group_id == group_id, nobody_holds())
         .order_by(RangeClaim.first)
         .limit(1)
     )
@@ -108,7 +112,12 @@ def add_range(group_id: int, first: int, last: int, owner: str, lease: float) ->
 
 
 def advance(group_id: int, position: int) -> Update:
-    return update(ConsumerGroup).where(ConsumerGroup.id == group_id).values(position=position)
+    """Moves the group's position. Whoever slept need not be woken for what is now in hand."""
+    return (
+        update(ConsumerGroup)
+        .where(ConsumerGroup.id == group_id)
+        .values(position=position, sleeper=None, sleeps_until=None)
+    )
 
 
 def log(
@@ -147,7 +156,7 @@ def _in_budget(policy: RetryPolicy) -> ColumnElement[bool]:
 def _due(group_id: int, due: datetime | None) -> ColumnElement[bool]:
     return and_(
         ExceptionQueue.group_id == group_id,
-        _READY,
+        READY,
         ExceptionQueue.can_run_after <= (db_now() if due is None else due),
     )
 

@@ -26,6 +26,8 @@ class Dialect(ABC):
     single_writer: ClassVar[bool]
     #: What to set on each connection of an engine that we make ourselves.
     settings: ClassVar[tuple[str, ...]] = ()
+    #: The drivers that can hear a publisher's hint, which travels with its commit.
+    hearing_drivers: ClassVar[frozenset[str]] = frozenset()
     #: The isolation level that worker connections must have, where the default may be unfit.
     worker_isolation: ClassVar[str | None] = None
 
@@ -72,7 +74,21 @@ class Dialect(ABC):
 
     @abstractmethod
     def topic_with_fence(self, topic: ColumnElement[str], installation: int) -> SelectBase:
-        """The topic's row (id), and on the way to it the publisher's half of the fence."""
+        """The topic's row (id), and on the way to it what a publisher owes to readers.
+
+        That is its half of the fence, and a hint to each group's sleeper.
+        """
+
+    def silent(self) -> "Dialect":
+        """The same, but for publishers that give no hints."""
+        return self
+
+    def hint(self, channel: str) -> Rows:
+        """Sends a hint of no group's to a channel, where there are hints."""
+        raise NotImplementedError
+
+    def commit_at_ease(self, connection: Connection) -> None:  # noqa: B027
+        """Lets the transaction's commit not wait for the disk: for what may be lost in a crash."""
 
     def prepare(self, engine: Engine) -> None:  # noqa: B027
         """Mends what a driver does to transactions, on an engine whose sessions publish."""

@@ -5,9 +5,11 @@ from typing import Any, cast
 
 from sqlalchemy import (
     BigInteger,
+    Connection,
     Double,
     FromClause,
     Integer,
+    Label,
     SQLColumnExpression,
     Text,
     any_,
@@ -22,7 +24,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
 
-from vulkan_orm.models import MESSAGE_ID, Base, Topic
+from vulkan_orm.models import MESSAGE_ID, Base, ConsumerGroup, Topic
 from vulkan_orm.store.clock import db_now
 from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 
@@ -32,7 +34,11 @@ _CONTENTION = frozenset({"40001", "40P01", "55P03"})
 class PostgreSQL(Dialect):
     ids_commit_out_of_order = True
     single_writer = False
+    hearing_drivers = frozenset({"psycopg", "psycopg_async", "asyncpg"})
     worker_isolation = "READ COMMITTED"
+
+    def __init__(self, *, silent: bool = False) -> None:
+        self._silent = silent
 
     def insert(self, table: type[Base]) -> Any:
         return postgresql.insert(table)
@@ -71,15 +77,25 @@ class PostgreSQL(Dialect):
         lock = func.pg_advisory_xact_lock_shared(
             sql_cast(installation, Integer), sql_cast(Topic.id, Integer)
         )
+        owed = [lock.label("fence")] if self._silent else [lock.label("fence"), _hints()]
         fence = (
-            select(Topic.id.label("id"), lock.label("fence"))
+            select(Topic.id.label("id"), *owed)
             .where(Topic.name == topic)
             .cte("fence")
             .prefix_with("MATERIALIZED")
         )
-        return select(sql_cast(fence.c.id, BigInteger).label("id")).where(
-            fence.c.fence.is_not(None)
-        )
+        # Asked for by name, so that no planner leaves them out.
+        there = [fence.c[each.name].is_not(None) for each in owed]
+        return select(sql_cast(fence.c.id, BigInteger).label("id")).where(*there)
+
+    def silent(self) -> Dialect:
+        return _SILENT
+
+    def hint(self, channel: str) -> Rows:
+        return select(func.pg_notify(channel, ""))
+
+    def commit_at_ease(self, connection: Connection) -> None:
+        connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
 
     def materialized(self, statement: SelectBase, name: str) -> FromClause:
         return statement.cte(name).prefix_with("MATERIALIZED")
@@ -87,3 +103,18 @@ class PostgreSQL(Dialect):
     def is_contention(self, error: DBAPIError) -> bool:
         code = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
         return code in _CONTENTION
+
+
+_SILENT = PostgreSQL(silent=True)
+
+
+def _hints() -> Label[int]:
+    """One notification for each group of the topic that has a sleeper; most of the time none."""
+    told = func.count(func.pg_notify(ConsumerGroup.sleeper, sql_cast(ConsumerGroup.id, Text)))
+    return (
+        select(told)
+        .where(ConsumerGroup.topic_id == Topic.id, ConsumerGroup.sleeps_until > db_now())
+        .correlate(Topic)
+        .scalar_subquery()
+        .label("hints")
+    )
