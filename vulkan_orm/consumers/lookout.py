@@ -9,6 +9,7 @@ from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.exception import ExceptionConsumer
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.message import MessageConsumer
+from vulkan_orm.consumers.running import Tally
 from vulkan_orm.consumers.steps import Rest, Steps, ask, transact
 from vulkan_orm.core import pace
 from vulkan_orm.diagnostics import StaleClaim
@@ -144,12 +145,24 @@ class Lookout:
         if self._asleep and (task.messages or task.retries) and not task.rises:
             yield from self._survive(self._rise())
         if task.messages:
-            first = yield from self._survive(self._message.turn(claimed_one=self._pass_on))
+            first = yield from self._survive(self._deliver())
         # Where we passed the place on and somebody has it, that one sees to the retries.
         if task.retries and (self._has_place or self._watch.place.take()):
             self._has_place = True
-            again = yield from self._survive(self._exception.turn(claimed_one=self._pass_on))
+            again = yield from self._survive(self._retry())
         return first is not None or again is not None
+
+    def _deliver(self) -> Steps[Tally | None]:
+        self._message.size = self._watch.range_size
+        tally = yield from self._message.turn(claimed_one=self._pass_on)
+        self._watch.range_size = self._message.size
+        return tally
+
+    def _retry(self) -> Steps[Tally | None]:
+        self._exception.size = self._watch.retries
+        tally = yield from self._exception.turn(claimed_one=self._pass_on)
+        self._watch.retries = self._exception.size
+        return tally
 
     def _rest(self) -> Steps[None]:
         self._fruitless += 1

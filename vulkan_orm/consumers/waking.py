@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from vulkan_orm.consumers.bell import Bell
 from vulkan_orm.consumers.shutdown import Stop
+from vulkan_orm.core.pace import FIRST_RANGE, RETRIES
 from vulkan_orm.service.engines import Engines
 from vulkan_orm.service.listening import Listener
 
@@ -25,6 +26,9 @@ class Watch:
     #: A publisher's hint came: there is something to claim, and nothing to look for.
     hinted: bool = False
     checked_at: float = float("-inf")
+    #: How much to claim at once, as the last run to end has found it.
+    range_size: int = FIRST_RANGE
+    retries: int = RETRIES
 
     def hint(self) -> None:
         self.hinted = True
