@@ -186,8 +186,9 @@ class Lookout:
     def _sleep(self) -> Steps[bool]:
         """Asks for hints; whether that is new."""
         channel, group = self._worker.waking.channel, self._group
-        was, self._asleep = self._asleep, (
-            yield from transact(lambda r: waking.sleep(r.session, group, channel))
+        was, self._asleep = (
+            self._asleep,
+            (yield from transact(lambda r: waking.sleep(r.session, group, channel))),
         )
         if was or not self._asleep:
             return False

@@ -85,9 +85,9 @@ class Waking:
 
     def _heard(self, hint: str) -> None:
         with self._lock:
-            watches = dict(self._watches)
-        if not hint:
-            for watch in watches.values():
-                watch.bell.ring()
-        elif (watch_of_group := watches.get(int(hint))) is not None:
-            watch_of_group.hint()
+            watches = {str(group_id): watch for group_id, watch in self._watches.items()}
+        if hint in watches:
+            watches[hint].hint()
+            return
+        for watch in watches.values():
+            watch.bell.ring()

@@ -84,19 +84,20 @@ class Listener:
             # One of our own, by another connection as publishers give theirs: hints count on
             # being heard only once it is.
             self._engines.apart(self._send)
-            self._loop.call_later(ECHO, self._miss)
+            echo = self._loop.call_later(ECHO, self._miss)
             closing = asyncio.ensure_future(self._closing.wait())
             ends: set[asyncio.Future[Any]] = {closing, lost}
             await asyncio.wait(ends, return_when="FIRST_COMPLETED")
             closing.cancel()
-        if lost.done():
-            raise lost.result()
+            echo.cancel()
+            if lost.done():
+                raise lost.result()
 
     def _send(self, session: Session) -> None:
         run(session, self._engines.dialect.hint(self._channel))
 
     def _miss(self) -> None:
-        if not (self.listening or self._closing.is_set()):
+        if not self.listening:
             logger.warning(
                 "A hint was sent and not heard: is a pooler in transaction mode in between? "
                 "Give Vulkan(listen_url=...) a direct connection; until then workers poll."
