@@ -51,7 +51,7 @@ def sleepers(monkeypatch: pytest.MonkeyPatch) -> Sleepers:
 
     def next_pause(self: Lookout) -> float:
         pause = pause_of(self)
-        if self._asleep and not self._unaware:
+        if self._pause == FOR_EVER and self._asleep and not self._unaware:
             found.asleep.release()
         elif pause == FOR_EVER and self._sight and self._sight.sleeper:
             found.rests.release()
@@ -64,7 +64,7 @@ def sleepers(monkeypatch: pytest.MonkeyPatch) -> Sleepers:
     monkeypatch.setattr(Lookout, "_next_pause", next_pause)
     monkeypatch.setattr(DeliveryRepository, "claim_range", claim_range)
     # As the loops see it; the listener has it from elsewhere, and connects again soon.
-    monkeypatch.setattr(pace, "next_pause", lambda pause, *, worked: FOR_EVER)
+    monkeypatch.setattr(pace, "next_pause", lambda pause, *, worked: FOR_EVER if pause else 0.001)
     monkeypatch.setattr(lookout, "CHECK_INTERVAL", FOR_EVER)
     return found
 

@@ -112,8 +112,12 @@ class Lookout:
             return EVERYTHING
         if self._watch.take_hint():
             return Task(messages=True, rises=True)
+        before = self._sight
         sight = self._sight = yield from self._survive(self._look())
         if sight is None:
+            if before is not None:
+                # Again soon, and then less often: perhaps only the connection was lost.
+                self._pause = 0.0
             self._fruitless = max(self._fruitless, len(pace.AWAKE))
             return Task()
         return Task(sight.unread or sight.waiting, sight.due, rises=sight.unread)
