@@ -63,8 +63,8 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "held_claim": lambda d: claiming.claim_held(d, 1, "owner", 30.0, message_ids=[1, 2], limit=100),
     # Waking up
     "look": lambda d: waking.look(d, 1, 1),
-    "sleep": lambda _: waking.sleep(1, "channel", 60.0),
-    "rise": lambda _: waking.rise(1, "channel"),
+    "sleep": lambda d: waking.sleep(d, 1, "channel", 60.0),
+    "rise": lambda d: waking.rise(d, 1, "channel"),
     # Outcomes
     "outcome_first_failures": settling.queue_first_failures,
     "outcome_settle": settling.settle_runs,

@@ -81,7 +81,7 @@ class AsyncDriver:
             case Attend():
                 return await self._bridge.run_sync(lambda _: step.work())
             case Transact():
-                return await self.transact(step.work, read_only=step.read_only)
+                return await self.transact(step.work, autocommit=step.autocommit)
             case Rest(seconds=seconds, bell=bell):
                 if bell is not None:
                     return await _wait_for(bell, seconds)
@@ -105,16 +105,15 @@ class AsyncDriver:
         return error
 
     async def transact(
-        self, work: Callable[[DeliveryRepository], T], *, read_only: bool = False
+        self, work: Callable[[DeliveryRepository], T], *, autocommit: bool = False
     ) -> T:
         """Runs work in a transaction of its own; again where the database says contention."""
         for attempt in range(TRIES):
             try:
-                async with self._engines.async_session() as session:
+                async with self._engines.async_session(autocommit=autocommit) as session:
                     return await session.run_sync(
                         self._engines.transact,
                         lambda s: work(DeliveryRepository(s)),
-                        read_only=read_only,
                     )
             except DBAPIError as error:
                 if attempt == TRIES - 1 or not self._engines.dialect.is_contention(error):

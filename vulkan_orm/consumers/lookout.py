@@ -10,7 +10,7 @@ from vulkan_orm.consumers.exception import ExceptionConsumer
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.message import MessageConsumer
 from vulkan_orm.consumers.running import Tally
-from vulkan_orm.consumers.steps import Rest, Steps, ask, transact
+from vulkan_orm.consumers.steps import Rest, Steps, autocommit, transact
 from vulkan_orm.core import pace
 from vulkan_orm.diagnostics import StaleClaim
 from vulkan_orm.service import waking
@@ -76,6 +76,7 @@ class Lookout:
         self._held_since: float | None = None
         #: Publishers have our channel, all but those that began before they could.
         self._asleep = False
+        self._just_asleep = False
         self._unaware: frozenset[str] = frozenset()
 
     def work(self) -> Steps[None]:
@@ -125,7 +126,7 @@ class Lookout:
     def _look(self) -> Steps[Sight]:
         before = self._sight
         try:
-            sight = yield from ask(self._find)
+            sight = yield from autocommit(self._find)
         except Exception:
             # Pending looks name transactions, whose names change when the server restarts.
             self._message.watermark, self._unaware = Watermark(), frozenset()
@@ -138,8 +139,11 @@ class Lookout:
 
     def _find(self, repository: DeliveryRepository) -> Sight:
         session = repository.session
-        if self._unaware:
-            # Before the look: what they published is there by the time they have ended.
+        # Before the look: what they published is there by the time they have ended.
+        if self._just_asleep:
+            # They may have begun before we said so, and then give no hint.
+            self._unaware, self._just_asleep = waking.publishers(session, self._group), False
+        elif self._unaware:
             self._unaware &= waking.publishers(session, self._group)
         return waking.look(session, self._group, self._message.watermark)
 
@@ -192,17 +196,16 @@ class Lookout:
         channel, group = self._worker.waking.channel, self._group
         was, self._asleep = (
             self._asleep,
-            (yield from transact(lambda r: waking.sleep(r.session, group, channel))),
+            (yield from autocommit(lambda r: waking.sleep(r.session, group, channel))),
         )
         if was or not self._asleep:
             return False
-        # They may have begun before we said so, and then give no hint.
-        self._unaware = yield from ask(lambda r: waking.publishers(r.session, group))
+        self._just_asleep = True
         return True
 
     def _rise(self) -> Steps[None]:
         channel, group = self._worker.waking.channel, self._group
-        yield from transact(lambda r: waking.rise(r.session, group, channel))
+        yield from autocommit(lambda r: waking.rise(r.session, group, channel))
         self._asleep = False
 
     def _next_pause(self) -> float:

@@ -72,8 +72,8 @@ def _perform(step: Step, engines: Engines, stop: Stop) -> Any:
             return invoke(call)
         case Attend(work=work):
             return work()
-        case Transact(work=work, read_only=read_only):
-            return transact(engines, work, read_only=read_only)
+        case Transact(work=work, autocommit=autocommit):
+            return transact(engines, work, autocommit=autocommit)
         case Rest(seconds=seconds, bell=bell):
             return stop.wait(seconds) if bell is None else wait_for(bell, seconds)
 
@@ -99,13 +99,13 @@ def invoke(call: Callable[[], Any]) -> BaseException | None:
 
 
 def transact(
-    engines: Engines, work: Callable[[DeliveryRepository], T], *, read_only: bool = False
+    engines: Engines, work: Callable[[DeliveryRepository], T], *, autocommit: bool = False
 ) -> T:
     """Runs work in a transaction of its own; again where the database says contention."""
     for attempt in range(TRIES):
         try:
-            with engines.session() as session:
-                return engines.transact(session, _on_repository(work), read_only=read_only)
+            with engines.session(autocommit=autocommit) as session:
+                return engines.transact(session, _on_repository(work))
         except DBAPIError as error:
             if attempt == TRIES - 1 or not engines.dialect.is_contention(error):
                 raise

@@ -19,7 +19,7 @@ class Transact:
     """A short transaction of our own, run again when the database says contention."""
 
     work: Callable[[DeliveryRepository], Any]
-    read_only: bool = False
+    autocommit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,9 @@ def transact(work: Callable[[DeliveryRepository], T]) -> Steps[T]:
     return answer
 
 
-def ask(work: Callable[[DeliveryRepository], T]) -> Steps[T]:
-    answer: T = yield Transact(work, read_only=True)
+def autocommit(work: Callable[[DeliveryRepository], T]) -> Steps[T]:
+    """Statements that need no transaction between them, for one round trip each."""
+    answer: T = yield Transact(work, autocommit=True)
     return answer
 
 

@@ -8,7 +8,7 @@ RETRIES = 100
 MIN_PAUSE = 0.01
 MAX_PAUSE = 1.0
 # Before a worker that has just worked goes to sleep, so that a busy topic never lets it.
-AWAKE = (0.001, 0.002, 0.002)
+AWAKE = (0.002, 0.003)
 MIN_HELD = 0.002
 
 

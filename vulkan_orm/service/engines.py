@@ -46,6 +46,8 @@ class Engines:
         self.wake_up = wake_up
         self._listen_url = None if listen_url is None else make_url(listen_url)
         self._engine = self._for_workers(engine)
+        self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._sync_autocommit = getattr(self._autocommit, "sync_engine", self._autocommit)
         self._identity: str | None = None
         #: The host's own classes, the sync one guarded while handlers have it.
         self._facade_class: Any = made
@@ -67,26 +69,25 @@ class Engines:
         facade = self._session_class(**self._options)
         return UnitOfWork(facade, facade, self.dialect)
 
-    def session(self) -> Session:
+    def session(self, *, autocommit: bool = False) -> Session:
         """A plain sync session on the workers' engine."""
-        return Session(self._engine, expire_on_commit=False)
+        return Session(self._autocommit if autocommit else self._engine, expire_on_commit=False)
 
-    def async_session(self) -> "AsyncSession":
+    def async_session(self, *, autocommit: bool = False) -> "AsyncSession":
         from sqlalchemy.ext.asyncio import AsyncSession
 
-        return AsyncSession(self._engine, expire_on_commit=False)
+        engine = self._autocommit if autocommit else self._engine
+        return AsyncSession(engine, expire_on_commit=False)
 
-    def transact(
-        self, session: Session, work: Callable[[Session], T], *, read_only: bool = False
-    ) -> T:
-        """Runs work in one transaction of a session of ours.
+    def transact(self, session: Session, work: Callable[[Session], T]) -> T:
+        """Runs work in one transaction of a session of ours that may write from the beginning.
 
-        It may write from the beginning, unless it is read-only.
+        A session made with ``autocommit`` has none: each statement is one by itself.
         """
         # Before a connection is taken: giving one back rolls back what is open on it.
         self.dialect.check_idle(self.sync_engine)
         with session.begin():
-            if not read_only:
+            if session.bind is not self._sync_autocommit:
                 self.dialect.begin_write(session.connection())
             return work(session)
 

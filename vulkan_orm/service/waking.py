@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from vulkan_orm.service.database import connection_of, database_of, run
+from vulkan_orm.service.database import database_of, run
 from vulkan_orm.service.deliveries import Group
 from vulkan_orm.service.watermark import Watermark
 from vulkan_orm.store import fencing, waking
@@ -62,14 +62,13 @@ def sleep(session: Session, group: Group, channel: str) -> bool:
 
     Once it is committed, what is published by a statement that begins later gives one.
     """
-    _at_ease(session)
-    return run(session, waking.sleep(group.id, channel, SLEEP)).rowcount == 1
+    dialect = database_of(session).dialect
+    return run(session, waking.sleep(dialect, group.id, channel, SLEEP)).rowcount == 1
 
 
 def rise(session: Session, group: Group, channel: str) -> None:
     """Asks for no more hints on the channel."""
-    _at_ease(session)
-    run(session, waking.rise(group.id, channel))
+    run(session, waking.rise(database_of(session).dialect, group.id, channel))
 
 
 def publishers(session: Session, group: Group) -> frozenset[str]:
@@ -77,7 +76,3 @@ def publishers(session: Session, group: Group) -> frozenset[str]:
     database = database_of(session)
     found = run(session, fencing.publishers(database.installation, group.topic_id))
     return frozenset(found.scalars())
-
-
-def _at_ease(session: Session) -> None:
-    database_of(session).dialect.commit_at_ease(connection_of(session))

@@ -40,7 +40,7 @@ def look(dialect: Dialect, group_id: int, topic_id: int) -> Rows:
     ).where(ConsumerGroup.id == group_id)
 
 
-def sleep(group_id: int, channel: str, seconds: float) -> Update:
+def sleep(dialect: Dialect, group_id: int, channel: str, seconds: float) -> Update:
     """Names the one whom publishers wake, unless another is named for now."""
     free = or_(
         ConsumerGroup.sleeper.is_(None),
@@ -49,12 +49,14 @@ def sleep(group_id: int, channel: str, seconds: float) -> Update:
     )
     return (
         update(ConsumerGroup)
-        .where(ConsumerGroup.id == group_id, free)
+        .where(ConsumerGroup.id == group_id, free, dialect.at_ease())
         .values(sleeper=channel, sleeps_until=db_after(seconds))
     )
 
 
-def rise(group_id: int, channel: str) -> Update:
+def rise(dialect: Dialect, group_id: int, channel: str) -> Update:
     """Takes the name back, so that publishers need not give hints."""
     mine = and_(ConsumerGroup.id == group_id, ConsumerGroup.sleeper == channel)
-    return update(ConsumerGroup).where(mine).values(sleeper=None, sleeps_until=None)
+    return (
+        update(ConsumerGroup).where(mine, dialect.at_ease()).values(sleeper=None, sleeps_until=None)
+    )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression
+from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression, true
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
@@ -87,8 +87,9 @@ class Dialect(ABC):
         """Sends a hint of no group's to a channel, where there are hints."""
         raise NotImplementedError
 
-    def commit_at_ease(self, connection: Connection) -> None:  # noqa: B027
-        """Lets the transaction's commit not wait for the disk: for what may be lost in a crash."""
+    def at_ease(self) -> ColumnElement[bool]:
+        """True, and the commit need not wait for the disk: for what may be lost in a crash."""
+        return true()
 
     def prepare(self, engine: Engine) -> None:  # noqa: B027
         """Mends what a driver does to transactions, on an engine whose sessions publish."""

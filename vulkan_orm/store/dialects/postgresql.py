@@ -5,7 +5,6 @@ from typing import Any, cast
 
 from sqlalchemy import (
     BigInteger,
-    Connection,
     Double,
     FromClause,
     Integer,
@@ -15,6 +14,7 @@ from sqlalchemy import (
     any_,
     column,
     func,
+    literal_column,
     select,
 )
 from sqlalchemy import cast as sql_cast
@@ -94,8 +94,8 @@ class PostgreSQL(Dialect):
     def hint(self, channel: str) -> Rows:
         return select(func.pg_notify(channel, ""))
 
-    def commit_at_ease(self, connection: Connection) -> None:
-        connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+    def at_ease(self) -> ColumnElement[bool]:
+        return func.set_config("synchronous_commit", "off", literal_column("true")).is_not(None)
 
     def materialized(self, statement: SelectBase, name: str) -> FromClause:
         return statement.cte(name).prefix_with("MATERIALIZED")
