@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     CheckConstraint,
     ColumnElement,
@@ -31,6 +32,8 @@ STATES = ("ready", "running", "held", "dead")
 NAME_LENGTH = 200
 KEY_LENGTH = 255
 CHANNEL_LENGTH = 63
+# So that a group's row stays short; who finds no room looks for itself.
+MAX_SLEEPERS = 8
 
 
 class Base(DeclarativeBase):
@@ -102,17 +105,13 @@ class IdempotencyKey(Base):
 class ConsumerGroup(Base):
     """A group's position in a topic: everything up to it is claimed or done.
 
-    ``sleeper`` is the channel of the one worker that wants a hint when something is published.
+    ``sleepers`` are the channels of workers that sleep. A publisher gives a hint to the first.
     """
 
     __tablename__ = "vulkan_consumer_group"
     __table_args__ = (
         UniqueConstraint("topic_id", "name", name="uq_vulkan_consumer_group_name"),
         CheckConstraint("position >= 0", name="ck_vulkan_consumer_group_position"),
-        CheckConstraint(
-            "(sleeper IS NULL) = (sleeps_until IS NULL)",
-            name="ck_vulkan_consumer_group_sleeper",
-        ),
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -121,7 +120,9 @@ class ConsumerGroup(Base):
     )
     name: Mapped[str] = mapped_column(String(NAME_LENGTH))
     position: Mapped[int]
-    sleeper: Mapped[str | None] = mapped_column(String(CHANNEL_LENGTH))
+    sleepers: Mapped[list[str] | None] = mapped_column(
+        ARRAY(String(CHANNEL_LENGTH)).with_variant(Text(), "sqlite")
+    )
     sleeps_until: Mapped[datetime | None]
 
 

@@ -32,15 +32,10 @@ class Sleepers:
     """The loops that sleep, counted as they fall asleep."""
 
     asleep: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    #: Rests without a word to publishers, beside one that sleeps.
-    rests: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     claims: list[str] = field(default_factory=list)
 
     def wait(self) -> None:
         assert self.asleep.acquire(timeout=PATIENCE), "nobody fell asleep"
-
-    def wait_for_rest(self) -> None:
-        assert self.rests.acquire(timeout=PATIENCE), "nobody rests"
 
 
 @pytest.fixture
@@ -53,8 +48,6 @@ def sleepers(monkeypatch: pytest.MonkeyPatch) -> Sleepers:
         pause = pause_of(self)
         if self._pause == FOR_EVER and self._asleep and not self._unaware:
             found.asleep.release()
-        elif pause == FOR_EVER and self._sight and self._sight.sleeper:
-            found.rests.release()
         return pause
 
     def claim_range(self: DeliveryRepository, *args: Any, **options: Any) -> Any:
@@ -123,9 +116,32 @@ class Ran:
         assert self._ran.acquire(timeout=PATIENCE), f"only {self.names} ran"
 
 
+class Busy:
+    """A group whose handler does not come back before it may."""
+
+    def __init__(self, app: App, leave: threading.Event, *, concurrency: int = 1) -> None:
+        self.names: list[str] = []
+        self._leave = leave
+        self._entered = threading.Semaphore(0)
+        handler: Any = self._run if app.colour == "sync" else self._run_async
+        app.jobs.consumer(group=GROUP, concurrency=concurrency)(handler)
+
+    def _run(self, payload: Job) -> None:
+        self.names.append(payload.name)
+        self._entered.release()
+        assert self._leave.wait(PATIENCE)
+
+    async def _run_async(self, payload: Job) -> None:
+        await asyncio.to_thread(self._run, payload)
+
+    def wait(self) -> None:
+        assert self._entered.acquire(timeout=PATIENCE), "nobody was woken"
+
+
 def sleeper(app: App) -> str | None:
-    found: str | None = app.scalars(select(ConsumerGroup.sleeper))[0]
-    return found
+    """Whom the next publish would wake."""
+    (found,) = app.scalars(select(ConsumerGroup.sleepers))
+    return found[0] if found else None
 
 
 @contextmanager
@@ -178,7 +194,7 @@ def test_one_publish_makes_one_claim_however_many_workers_sleep(
         with working(hinted):
             sleepers.wait()
             with working(second):
-                sleepers.wait_for_rest()
+                sleepers.wait()
                 sleepers.claims.clear()
                 hinted.publish()
                 first_ran.wait()
@@ -187,26 +203,31 @@ def test_one_publish_makes_one_claim_however_many_workers_sleep(
         assert second_ran.names == []
 
 
+def test_while_one_worker_is_busy_a_publish_wakes_the_next(hinted: App, sleepers: Sleepers) -> None:
+    leave = threading.Event()
+    for second in applied(hinted.database, hinted.colour):
+        crews = [Busy(app, leave) for app in (hinted, second)]
+        with working(hinted):
+            sleepers.wait()
+            with working(second):
+                sleepers.wait()
+                for crew in crews:
+                    hinted.publish()
+                    crew.wait()
+                leave.set()
+                sleepers.wait()
+                sleepers.wait()
+
+
 def test_nobody_is_notified_while_nobody_sleeps(hinted: App, sleepers: Sleepers) -> None:
     """NOTIFY makes commits queue: publishers are to pay for it only where it is of use."""
-    entered, leave = threading.Event(), threading.Event()
-    names: list[str] = []
-
-    def busy(payload: Job) -> None:
-        names.append(payload.name)
-        entered.set()
-        assert leave.wait(PATIENCE)
-
-    async def async_busy(payload: Job) -> None:
-        await asyncio.to_thread(busy, payload)
-
-    handler: Any = busy if hinted.colour == "sync" else async_busy
-    hinted.jobs.consumer(group=GROUP)(handler)
+    leave = threading.Event()
+    crew = Busy(hinted, leave)
     with working(hinted), outside(hinted) as ear, outside(hinted) as mouth:
         sleepers.wait()
         channel = sleeper(hinted)
         hinted.publish(Job(name="wakes"))
-        assert entered.wait(PATIENCE)
+        crew.wait()
         assert sleeper(hinted) is None
         ear.execute(f'LISTEN "{channel}"')
         hinted.publish(Job(name="does not"))
@@ -216,7 +237,7 @@ def test_nobody_is_notified_while_nobody_sleeps(hinted: App, sleepers: Sleepers)
         sleepers.wait()
     # Notifications arrive in the order of commits.
     assert heard.payload == "the end"
-    assert names == ["wakes", "does not"]
+    assert crew.names == ["wakes", "does not"]
 
 
 @pytest.mark.parametrize("whose", ["the listener's", "everybody's"])
@@ -288,7 +309,7 @@ def test_a_name_that_a_dead_worker_left_gives_way_to_one_that_works(
 ) -> None:
     ran = Ran(hinted)
     hinted.group()
-    dead = update(ConsumerGroup).values(sleeper="dead", sleeps_until=clock.db_after(60.0))
+    dead = update(ConsumerGroup).values(sleepers=["dead"], sleeps_until=clock.db_after(60.0))
     hinted.in_transaction(lambda session: session.execute(dead))
     hinted.publish()
     with working(hinted):
@@ -303,24 +324,14 @@ def test_an_idle_worker_gives_as_many_messages_to_its_threads_or_tasks_as_come(
     hinted: App, sleepers: Sleepers
 ) -> None:
     """They run side by side, though each was claimed by another and one alone slept."""
-    together = threading.Barrier(3)
-    async_together: list[asyncio.Barrier] = []
-
-    def handler(payload: Job) -> None:
-        together.wait(PATIENCE)
-
-    async def async_handler(payload: Job) -> None:
-        if not async_together:
-            async_together.append(asyncio.Barrier(3))
-        await asyncio.wait_for(async_together[0].wait(), PATIENCE)
-
-    chosen: Any = handler if hinted.colour == "sync" else async_handler
-    hinted.jobs.consumer(group=GROUP, concurrency=3)(chosen)
+    leave = threading.Event()
+    crew = Busy(hinted, leave, concurrency=3)
     with working(hinted):
-        for _ in range(3):
-            sleepers.wait()
-            hinted.publish()
         sleepers.wait()
+        for _ in range(3):
+            hinted.publish()
+            crew.wait()
+        leave.set()
         until(lambda: hinted.repo("lag", TOPIC, GROUP).total == 0)
     assert hinted.log() == []
 
@@ -347,7 +358,7 @@ def test_without_wake_up_nobody_sleeps_and_no_publisher_gives_a_hint(
     stop(vulkan)
     running.join(PATIENCE)
     vulkan.engine.dispose()
-    assert not any("pg_notify" in each or "SET sleeper" in each for each in statements)
+    assert not any("pg_notify" in each or "SET sleepers" in each for each in statements)
 
 
 def test_a_two_phase_transaction_gives_no_hint(hinted: App) -> None:

@@ -43,7 +43,7 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "range_waiting": lambda d: claiming.waiting_range(d, 1),
     "range_take": lambda _: claiming.take_range(1, "owner", 30.0, careful=True),
     "group_position": lambda d: claiming.position(d, 1),
-    "group_advance": lambda _: claiming.advance(1, 100),
+    "group_advance": lambda d: claiming.advance(d, 1, 100),
     "range_add": lambda _: claiming.add_range(1, 1, 100, "owner", 30.0),
     "log_read": lambda d: claiming.log(d, 1, after=0, upto=100, limit=100),
     "range_move": lambda _: settling.move_range(
@@ -63,8 +63,6 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "held_claim": lambda d: claiming.claim_held(d, 1, "owner", 30.0, message_ids=[1, 2], limit=100),
     # Waking up
     "look": lambda d: waking.look(d, 1, 1),
-    "sleep": lambda d: waking.sleep(d, 1, "channel", 60.0),
-    "rise": lambda d: waking.rise(d, 1, "channel"),
     # Outcomes
     "outcome_first_failures": settling.queue_first_failures,
     "outcome_settle": settling.settle_runs,
@@ -72,13 +70,15 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "outcome_log": settling.log_outcomes,
     "recover_runs": lambda d: recovering.expired_runs(d, 100),
 }
-FENCED: dict[str, Callable[[Dialect], ClauseElement]] = {
+ON_POSTGRESQL: dict[str, Callable[[Dialect], ClauseElement]] = {
     "fence_log_end": lambda _: fencing.log_end(),
     "fence_publishers": lambda _: fencing.publishers(INSTALLATION, 1),
+    "sleep": lambda d: waking.sleep(d, 1, "channel", 60.0),
+    "rise": lambda d: waking.rise(d, 1, "channel"),
 }
 CASES = [
     *((database, name) for database in COMPILERS for name in EVERYWHERE),
-    *(("postgresql", name) for name in FENCED),
+    *(("postgresql", name) for name in ON_POSTGRESQL),
 ]
 
 
@@ -86,7 +86,7 @@ BREAKS = re.compile(r" (?=(?:SELECT|FROM|JOIN|SET|WHERE|AND|ORDER BY|ON CONFLICT
 
 
 def sql(database: str, name: str) -> str:
-    build = EVERYWHERE.get(name) or FENCED[name]
+    build = EVERYWHERE.get(name) or ON_POSTGRESQL[name]
     text = str(build(dialect_of(database)).compile(dialect=COMPILERS[database]))
     lines = (line.strip() for line in BREAKS.sub("\n", text).splitlines())
     return "\n".join(line for line in lines if line) + "\n"

@@ -32,7 +32,7 @@ class Task:
 
     messages: bool = False
     retries: bool = False
-    #: A claim of new messages takes the name of the group's sleeper away by itself.
+    #: Our name goes by itself, since a claim of new messages takes that of the first sleeper away.
     rises: bool = False
 
 
@@ -121,7 +121,8 @@ class Lookout:
                 self._pause = 0.0
             self._fruitless = max(self._fruitless, len(pace.AWAKE))
             return Task()
-        return Task(sight.unread or sight.waiting, sight.due, rises=sight.unread)
+        first = sight.sleepers[:1] == [self._worker.waking.channel]
+        return Task(sight.unread or sight.waiting, sight.due, rises=sight.unread and first)
 
     def _look(self) -> Steps[Sight]:
         before = self._sight
@@ -132,7 +133,7 @@ class Lookout:
             self._message.watermark, self._unaware = Watermark(), frozenset()
             raise
         self._moved = before is None or before.position != sight.position
-        if self._asleep and sight.sleeper != self._worker.waking.channel:
+        if self._asleep and self._worker.waking.channel not in sight.sleepers:
             # Somebody else worked. Perhaps it goes on; we stay awake until that is clear.
             self._asleep, self._fruitless, self._pause = False, 0, 0.0
         return sight
@@ -180,16 +181,16 @@ class Lookout:
         yield Rest(self._next_pause(), self._watch.bell)
 
     def _may_sleep(self) -> bool:
-        """Whether the group is quiet, publishers are to know, and we are the one to tell them.
+        """Whether the group is quiet and publishers are to know that we sleep.
 
-        Beside a worker that is busy, or another that sleeps, we rest without a word.
+        Beside a worker that is busy we rest without a word: each publish would give us a hint.
         """
-        sight, channel = self._sight, self._worker.waking.channel
+        sight = self._sight
         if sight is None or self._moved or sight.held or self._fruitless <= len(pace.AWAKE):
             return False
         if self._asleep and sight.sleeps_for > SLEEP / 2:
             return False
-        return sight.sleeper in (None, channel) and self._worker.waking.listening()
+        return self._worker.waking.listening()
 
     def _sleep(self) -> Steps[bool]:
         """Asks for hints; whether that is new."""

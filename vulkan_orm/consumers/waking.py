@@ -51,7 +51,7 @@ class Waking:
 
     def __init__(self, engines: Engines, stop: Stop) -> None:
         #: Of this start of the worker alone.
-        self.channel = f"vulkan_{uuid4().hex}"
+        self.channel = f"vulkan_{uuid4().hex[:16]}"
         self._engines = engines
         self._stop = stop
         self._lock = threading.Lock()

@@ -66,7 +66,7 @@ class Claims(Settlement):
         rows = self._unread(database, group, position, watermark, limit, upto)
         if not rows:
             return None
-        run(self.session, claiming.advance(group.id, rows[-1].id))
+        run(self.session, claiming.advance(database.dialect, group.id, rows[-1].id))
         return self._new_range(group, owner, lease, rows[0].id, rows)
 
     def _new_range(

@@ -1,5 +1,6 @@
 """What an idle worker asks, and how it has itself woken."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
@@ -26,8 +27,8 @@ class Sight:
     waiting: bool
     #: Seconds until a retry is due, not positive where one is; None without any.
     due_in: float | None
-    #: The channel of the worker that sleeps for the group, and the seconds for which it said so.
-    sleeper: str | None
+    #: The channels of the workers that sleep, and for how many seconds more they said they do.
+    sleepers: Sequence[str]
     sleeps_for: float
 
     @property
@@ -52,13 +53,13 @@ def look(session: Session, group: Group, watermark: Watermark) -> Sight:
         held=row.unread is not None and not readable,
         waiting=row.waiting,
         due_in=None if row.overdue is None else -row.overdue,
-        sleeper=row.sleeper if row.sleeper is not None and row.overslept < 0 else None,
+        sleepers=(row.sleepers or []) if (row.overslept or 0.0) < 0 else [],
         sleeps_for=0.0 if row.overslept is None else -row.overslept,
     )
 
 
 def sleep(session: Session, group: Group, channel: str) -> bool:
-    """Asks publishers for a hint on the channel; False where another worker sleeps already.
+    """Asks publishers for a hint on the channel; False where many others sleep already.
 
     Once it is committed, what is published by a statement that begins later gives one.
     """

@@ -111,12 +111,12 @@ def add_range(group_id: int, first: int, last: int, owner: str, lease: float) ->
     )
 
 
-def advance(group_id: int, position: int) -> Update:
-    """Moves the group's position. Whoever slept need not be woken for what is now in hand."""
+def advance(dialect: Dialect, group_id: int, position: int) -> Update:
+    """Moves the group's position. The next hint goes to the next that sleeps."""
     return (
         update(ConsumerGroup)
         .where(ConsumerGroup.id == group_id)
-        .values(position=position, sleeper=None, sleeps_until=None)
+        .values(position=position, **dialect.one_awake())
     )
 
 

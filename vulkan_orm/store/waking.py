@@ -1,8 +1,8 @@
 """Statements by which an idle worker learns whether there is something to do, and sleeps."""
 
-from sqlalchemy import Update, and_, or_, select, update
+from sqlalchemy import Update, case, func, or_, select, update
 
-from vulkan_orm.models import ConsumerGroup, ExceptionQueue, Message, RangeClaim
+from vulkan_orm.models import MAX_SLEEPERS, ConsumerGroup, ExceptionQueue, Message, RangeClaim
 from vulkan_orm.store.claiming import READY, nobody_holds
 from vulkan_orm.store.clock import db_after, db_now
 from vulkan_orm.store.dialects.base import Dialect, Rows
@@ -35,28 +35,28 @@ def look(dialect: Dialect, group_id: int, topic_id: int) -> Rows:
         unread.label("unread"),
         waiting.label("waiting"),
         dialect.seconds_since(first_due).label("overdue"),
-        ConsumerGroup.sleeper,
+        ConsumerGroup.sleepers,
         dialect.seconds_since(ConsumerGroup.sleeps_until).label("overslept"),
     ).where(ConsumerGroup.id == group_id)
 
 
 def sleep(dialect: Dialect, group_id: int, channel: str, seconds: float) -> Update:
-    """Names the one whom publishers wake, unless another is named for now."""
-    free = or_(
-        ConsumerGroup.sleeper.is_(None),
-        ConsumerGroup.sleeper == channel,
-        ConsumerGroup.sleeps_until < db_now(),
-    )
+    """Names one more whom publishers wake, and lets all that are named sleep for so long."""
+    ended = ConsumerGroup.sleeps_until < db_now()
+    others = case((ended, None), else_=func.array_remove(ConsumerGroup.sleepers, channel))
+    named = func.array_append(others, channel)
+    room = or_(ended, func.coalesce(func.cardinality(others), 0) < MAX_SLEEPERS)
     return (
         update(ConsumerGroup)
-        .where(ConsumerGroup.id == group_id, free, dialect.at_ease())
-        .values(sleeper=channel, sleeps_until=db_after(seconds))
+        .where(ConsumerGroup.id == group_id, room, dialect.at_ease())
+        .values(sleepers=named, sleeps_until=db_after(seconds))
     )
 
 
 def rise(dialect: Dialect, group_id: int, channel: str) -> Update:
-    """Takes the name back, so that publishers need not give hints."""
-    mine = and_(ConsumerGroup.id == group_id, ConsumerGroup.sleeper == channel)
+    """Takes a name back."""
     return (
-        update(ConsumerGroup).where(mine, dialect.at_ease()).values(sleeper=None, sleeps_until=None)
+        update(ConsumerGroup)
+        .where(ConsumerGroup.id == group_id, dialect.at_ease())
+        .values(sleepers=func.array_remove(ConsumerGroup.sleepers, channel))
     )

@@ -76,8 +76,12 @@ class Dialect(ABC):
     def topic_with_fence(self, topic: ColumnElement[str], installation: int) -> SelectBase:
         """The topic's row (id), and on the way to it what a publisher owes to readers.
 
-        That is its half of the fence, and a hint to each group's sleeper.
+        That is its half of the fence, and a hint to each group's first sleeper.
         """
+
+    def one_awake(self) -> Mapping[str, Any]:
+        """What a claim sets in its group's row: the first of its sleepers is awake."""
+        return {}
 
     def silent(self) -> "Dialect":
         """The same, but for publishers that give no hints."""

@@ -1,5 +1,6 @@
 """PostgreSQL."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
 
-from vulkan_orm.models import MESSAGE_ID, Base, ConsumerGroup, Topic
+from vulkan_orm.models import MAX_SLEEPERS, MESSAGE_ID, Base, ConsumerGroup, Topic
 from vulkan_orm.store.clock import db_now
 from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 
@@ -88,6 +89,9 @@ class PostgreSQL(Dialect):
         there = [fence.c[each.name].is_not(None) for each in owed]
         return select(sql_cast(fence.c.id, BigInteger).label("id")).where(*there)
 
+    def one_awake(self) -> Mapping[str, Any]:
+        return {"sleepers": ConsumerGroup.sleepers[2:MAX_SLEEPERS]}
+
     def silent(self) -> Dialect:
         return _SILENT
 
@@ -109,11 +113,16 @@ _SILENT = PostgreSQL(silent=True)
 
 
 def _hints() -> Label[int]:
-    """One notification for each group of the topic that has a sleeper; most of the time none."""
-    told = func.count(func.pg_notify(ConsumerGroup.sleeper, sql_cast(ConsumerGroup.id, Text)))
+    """One notification for each group of the topic that has sleepers; most of the time none."""
+    first = ConsumerGroup.sleepers[1]
+    told = func.count(func.pg_notify(first, sql_cast(ConsumerGroup.id, Text)))
     return (
         select(told)
-        .where(ConsumerGroup.topic_id == Topic.id, ConsumerGroup.sleeps_until > db_now())
+        .where(
+            ConsumerGroup.topic_id == Topic.id,
+            ConsumerGroup.sleeps_until > db_now(),
+            first.is_not(None),
+        )
         .correlate(Topic)
         .scalar_subquery()
         .label("hints")

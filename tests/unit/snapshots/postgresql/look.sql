@@ -12,7 +12,7 @@ FROM exception_queue
 WHERE exception_queue.group_id = :group_id_2::BIGINT
 AND exception_queue.state = 'ready'
 ORDER BY exception_queue.can_run_after
-LIMIT :param_2::INTEGER)) AS DOUBLE PRECISION) AS overdue, vulkan_consumer_group.sleeper, CAST(EXTRACT(epoch
+LIMIT :param_2::INTEGER)) AS DOUBLE PRECISION) AS overdue, vulkan_consumer_group.sleepers, CAST(EXTRACT(epoch
 FROM clock_timestamp() - vulkan_consumer_group.sleeps_until) AS DOUBLE PRECISION) AS overslept
 FROM vulkan_consumer_group
 WHERE vulkan_consumer_group.id = :id_1::BIGINT

@@ -1,5 +1,4 @@
 UPDATE vulkan_consumer_group
-SET sleeper=:sleeper::VARCHAR, sleeps_until=:sleeps_until::TIMESTAMP WITH TIME ZONE
+SET sleepers=array_remove(vulkan_consumer_group.sleepers, :array_remove_1::VARCHAR)
 WHERE vulkan_consumer_group.id = :id_1::BIGINT
-AND vulkan_consumer_group.sleeper = :sleeper_1::VARCHAR
 AND set_config(:set_config_1::VARCHAR, :set_config_2::VARCHAR, true) IS NOT NULL

@@ -1,8 +1,9 @@
 WITH fence AS MATERIALIZED
-(SELECT vulkan_topic.id AS id, pg_advisory_xact_lock_shared(CAST(:param_1::INTEGER AS INTEGER), CAST(vulkan_topic.id AS INTEGER)) AS fence, (SELECT count(pg_notify(vulkan_consumer_group.sleeper, CAST(vulkan_consumer_group.id AS TEXT))) AS count_1
+(SELECT vulkan_topic.id AS id, pg_advisory_xact_lock_shared(CAST(:param_1::INTEGER AS INTEGER), CAST(vulkan_topic.id AS INTEGER)) AS fence, (SELECT count(pg_notify(vulkan_consumer_group.sleepers[:sleepers_1::INTEGER], CAST(vulkan_consumer_group.id AS TEXT))) AS count_1
 FROM vulkan_consumer_group
 WHERE vulkan_consumer_group.topic_id = vulkan_topic.id
-AND vulkan_consumer_group.sleeps_until > clock_timestamp()) AS hints
+AND vulkan_consumer_group.sleeps_until > clock_timestamp()
+AND vulkan_consumer_group.sleepers[:sleepers_1::INTEGER] IS NOT NULL) AS hints
 FROM vulkan_topic
 WHERE vulkan_topic.name = :topic::VARCHAR),
 drawn AS MATERIALIZED

@@ -1,3 +1,3 @@
 UPDATE vulkan_consumer_group
-SET position=:position, sleeper=:sleeper, sleeps_until=:sleeps_until
+SET position=:position
 WHERE vulkan_consumer_group.id = :id_1

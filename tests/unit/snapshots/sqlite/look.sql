@@ -11,6 +11,6 @@ FROM exception_queue
 WHERE exception_queue.group_id = :group_id_2
 AND exception_queue.state = 'ready'
 ORDER BY exception_queue.can_run_after
-LIMIT :param_3 OFFSET :param_4))) * :param_5 AS overdue, vulkan_consumer_group.sleeper, (julianday(strftime('%Y-%m-%d %H:%M:%f000', 'now')) - julianday(vulkan_consumer_group.sleeps_until)) * :param_6 AS overslept
+LIMIT :param_3 OFFSET :param_4))) * :param_5 AS overdue, vulkan_consumer_group.sleepers, (julianday(strftime('%Y-%m-%d %H:%M:%f000', 'now')) - julianday(vulkan_consumer_group.sleeps_until)) * :param_6 AS overslept
 FROM vulkan_consumer_group
 WHERE vulkan_consumer_group.id = :id_1
