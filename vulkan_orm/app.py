@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
+from sqlalchemy import URL
 from sqlalchemy.orm import Session, scoped_session
 
 from vulkan_orm.consumers import loop
@@ -122,7 +123,10 @@ class Topic(Generic[T]):
 
     def _publish(self, session: Session, messages: Sequence[T | Draft[T]]) -> list[int]:
         self._vulkan.check_session(session)
-        return publish(session, self.name, self._codec, messages, retention=self.retention)
+        return publish(
+            session, self.name, self._codec, messages,
+            retention=self.retention, hints=self._vulkan.engines.wake_up,
+        )  # fmt: skip
 
     def _in(self, session: Any, work: Callable[[Session], Any]) -> Any:
         session = _registered(session)
@@ -145,11 +149,17 @@ class Vulkan:
 
     :param bind: a database URL, or the host's Engine, AsyncEngine, sessionmaker or
         async_sessionmaker. A URL gives an engine of our own, with fitting settings.
+    :param wake_up: whether publishing wakes a worker that sleeps, where the database can: not for
+        an application that sends PREPARE TRANSACTION itself, which refuses the hint.
+    :param listen_url: a direct connection for hearing that, where the engine goes through a pooler
+        in transaction mode.
     :raises UsageError: VK0007, VK0044 for what cannot be used.
     """
 
-    def __init__(self, bind: "Bind") -> None:
-        self.engines = Engines(bind)
+    def __init__(
+        self, bind: "Bind", *, wake_up: bool = True, listen_url: str | URL | None = None
+    ) -> None:
+        self.engines = Engines(bind, wake_up=wake_up, listen_url=listen_url)
         self._topics: dict[str, Topic[Any]] = {}
         self._consumers: dict[tuple[str, str], Consumer] = {}
         self._stops: set[Stop] = set()

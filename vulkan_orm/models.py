@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     CheckConstraint,
     ColumnElement,
@@ -30,6 +31,9 @@ from vulkan_orm.core import budget
 STATES = ("ready", "running", "held", "dead")
 NAME_LENGTH = 200
 KEY_LENGTH = 255
+CHANNEL_LENGTH = 63
+# So that a group's row stays short; who finds no room looks for itself.
+MAX_SLEEPERS = 8
 
 
 class Base(DeclarativeBase):
@@ -99,7 +103,10 @@ class IdempotencyKey(Base):
 
 
 class ConsumerGroup(Base):
-    """A group's position in a topic: everything up to it is claimed or done."""
+    """A group's position in a topic: everything up to it is claimed or done.
+
+    ``sleepers`` are the channels of workers that sleep. A publisher gives a hint to the first.
+    """
 
     __tablename__ = "vulkan_consumer_group"
     __table_args__ = (
@@ -113,6 +120,10 @@ class ConsumerGroup(Base):
     )
     name: Mapped[str] = mapped_column(String(NAME_LENGTH))
     position: Mapped[int]
+    sleepers: Mapped[list[str] | None] = mapped_column(
+        ARRAY(String(CHANNEL_LENGTH)).with_variant(Text(), "sqlite")
+    )
+    sleeps_until: Mapped[datetime | None]
 
 
 class RangeClaim(Base):

@@ -14,6 +14,7 @@ from vulkan_orm import DeliveryRepository, RetryPolicy, Topic, Vulkan
 from vulkan_orm.core.outcomes import ErrorText, Failed
 from vulkan_orm.models import ConsumerGroup, DeliveryLog, ExceptionQueue, RangeClaim
 from vulkan_orm.models import Topic as TopicRow
+from vulkan_orm.service import waking
 from vulkan_orm.service.deliveries import Group
 from vulkan_orm.service.watermark import Watermark
 
@@ -50,6 +51,11 @@ class Full:
         watermark = Watermark()
         for owner in "ab":
             repository.claim_range(self.group, owner, limit=10, lease=60.0, watermark=watermark)
+
+    def look(self, repository: DeliveryRepository) -> None:
+        sight = waking.look(repository.session, self.group, Watermark())
+        assert sight.unread
+        assert sight.due
 
     def retry(self, repository: DeliveryRepository) -> None:
         for delivery in repository.claim_due(self.group, POLICY, "b", limit=5, lease=60.0):
@@ -215,7 +221,7 @@ def test_each_index_is_used_by_the_statement_it_is_for(
 def test_no_hot_statement_scans_a_big_table(
     full: Full, ready: Engine, subtests: pytest.Subtests
 ) -> None:
-    for use in {*USES.values(), Full.renew}:
+    for use in {*USES.values(), Full.renew, Full.look}:
         plans = plans_of(ready, lambda repository, use=use: use(full, repository))  # type: ignore[misc]
         for statement, plan in plans.items():
             with subtests.test(f"{use.__name__}: {statement[:60]}"):
@@ -237,3 +243,15 @@ def test_a_claim_of_retries_reads_no_more_than_it_takes(full: Full, ready: Engin
     (due,) = (plan for sql, plan in plans.items() if sql.startswith("SELECT exception_queue."))
     assert "ix_exception_queue_due" in due
     assert not SORT.search(due), due
+
+
+def test_a_look_costs_the_same_whatever_there_is(full: Full, ready: Engine) -> None:
+    """R34: an idle group is looked at by one statement, an index for each of its questions."""
+    plans = plans_of(ready, lambda repository: full.look(repository))
+    (plan,) = [plan for sql, plan in plans.items() if "AS unread" in sql]
+    for index in ("pk_vulkan_message", "uq_vulkan_range_claim_first", "ix_exception_queue_due"):
+        assert (
+            ON_SQLITE.get(index, index) in plan if ready.dialect.name == "sqlite" else index in plan
+        )
+    assert "Sort" not in plan
+    assert "TEMP B-TREE" not in plan

@@ -12,7 +12,7 @@ from tests.databases import Database
 from vulkan_orm import DeliveryRepository, RetryPolicy, Topic, Vulkan
 from vulkan_orm.core.outcomes import ErrorText, Failed, Succeeded
 from vulkan_orm.core.pace import FIRST_RANGE
-from vulkan_orm.service import publisher
+from vulkan_orm.service import publisher, waking
 from vulkan_orm.service.deliveries import Report
 from vulkan_orm.service.watermark import Watermark
 from vulkan_orm.store import clock
@@ -146,6 +146,13 @@ def test_an_idempotent_publish_is_two_statements(shop: Shop) -> None:
     publish = lambda r: shop.topic.publish(r.session, 1, idempotency_key="key")  # noqa: E731
     assert shop.count(publish) == 2
     assert shop.count(publish) == 2
+
+
+def test_a_look_at_a_group_with_nothing_to_do_is_one_statement(shop: Shop) -> None:
+    """R34: what an idle worker costs, again and again."""
+    shop.run(shop.read_on)
+    mark = Watermark()
+    assert shop.count(lambda r: waking.look(r.session, shop.group, mark)) == 1
 
 
 def test_the_statements_of_a_range_do_not_depend_on_its_size(shop: Shop) -> None:

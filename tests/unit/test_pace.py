@@ -10,6 +10,7 @@ from vulkan_orm.core.pace import (
     MIN_PAUSE,
     MIN_RANGE,
     RANGE_TARGET,
+    held_pause,
     next_pause,
     next_range_size,
 )
@@ -80,3 +81,12 @@ def test_an_idle_consumer_rests_twice_as_long_each_time() -> None:
 def test_a_rest_never_exceeds_the_longest(pause: float) -> None:
     """R34"""
     assert MIN_PAUSE <= next_pause(pause, worked=False) <= MAX_PAUSE
+
+
+@given(st.floats(0, 1e9))
+def test_what_an_open_transaction_held_back_is_found_an_eighth_later_at_most(
+    seconds: float,
+) -> None:
+    """R34: but for the shortest rest of two milliseconds."""
+    assert 0.002 <= held_pause(seconds) <= max(0.002, seconds / 8)
+    assert held_pause(seconds) <= MAX_PAUSE

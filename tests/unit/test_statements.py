@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import ClauseElement, make_url
 
-from vulkan_orm.store import claiming, fencing, publishing, recovering, settling
+from vulkan_orm.store import claiming, fencing, publishing, recovering, settling, waking
 from vulkan_orm.store.dialects import Dialect, dialect_of
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -41,7 +41,7 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "range_waiting": lambda d: claiming.waiting_range(d, 1),
     "range_take": lambda _: claiming.take_range(1, "owner", 30.0, careful=True),
     "group_position": lambda d: claiming.position(d, 1),
-    "group_advance": lambda _: claiming.advance(1, 100),
+    "group_advance": lambda d: claiming.advance(d, 1, 100),
     "range_add": lambda _: claiming.add_range(1, 1, 100, "owner", 30.0),
     "log_read": lambda d: claiming.log(d, 1, after=0, upto=100, limit=100),
     "log_unread": claiming.unread,
@@ -59,6 +59,8 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "retry_bury": claiming.bury,
     "retry_renew": lambda _: claiming.renew_runs("owner", 30.0),
     "held_claim": lambda d: claiming.held_runs(d, [1, 2]),
+    # Waking up
+    "look": lambda d: waking.look(d, 1, 1),
     # Outcomes
     "outcome_first_failures": settling.queue_first_failures,
     "outcome_settle": settling.settle_runs,
@@ -71,6 +73,8 @@ POSTGRESQL: dict[str, Callable[[Dialect], ClauseElement]] = {
     "draw_ids": lambda d: publishing.draw(d, INSTALLATION),
     "fence_log_end": lambda _: fencing.log_end(),
     "fence_publishers": lambda _: fencing.publishers(INSTALLATION, 1),
+    "sleep": lambda d: waking.sleep(d, 1, "channel", 60.0),
+    "rise": lambda d: waking.rise(d, 1, "channel"),
 }
 CASES = [
     *((database, name) for database in COMPILERS for name in EVERYWHERE),

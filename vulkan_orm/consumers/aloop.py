@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from vulkan_orm.consumers import worker as protocol
+from vulkan_orm.consumers.bell import Bell
 from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.loop import (
@@ -90,12 +91,14 @@ class AsyncDriver:
             case Attend():
                 return await self._attend(step)
             case Transact():
-                return await self.transact(step.work)
+                return await self.transact(step.work, autocommit=step.autocommit)
             case Begin(work=work, landed=landed):
                 return asyncio.create_task(self._ahead(work, landed))
             case Collect(begun=begun):
                 return await begun
-            case Rest(seconds=seconds):
+            case Rest(seconds=seconds, bell=bell):
+                if bell is not None:
+                    return await _wait_for(bell, seconds)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._asked.wait(), seconds)
                 return None
@@ -146,13 +149,16 @@ class AsyncDriver:
         cut = self._cutting and isinstance(error, asyncio.CancelledError)
         return RunCancelled() if cut else error
 
-    async def transact(self, work: Callable[[DeliveryRepository], T]) -> T:
+    async def transact(
+        self, work: Callable[[DeliveryRepository], T], *, autocommit: bool = False
+    ) -> T:
         """Runs work in a transaction of its own; again where the database says contention."""
         for attempt in range(TRIES):
             try:
-                async with self._engines.async_session() as session:
+                async with self._engines.async_session(autocommit=autocommit) as session:
                     return await session.run_sync(
-                        self._engines.transact, lambda s: work(DeliveryRepository(s))
+                        self._engines.transact,
+                        lambda s: work(DeliveryRepository(s)),
                     )
             except DBAPIError as error:
                 if attempt == TRIES - 1 or not self._engines.dialect.is_contention(error):
@@ -187,6 +193,14 @@ class AsyncDriver:
                 await self.transact(held.hand_back)
             except (VulkanError, DBAPIError) as error:
                 logger.warning("%s could not be given back: %s", held.owner, error)
+
+
+async def _wait_for(bell: Bell, seconds: float | None) -> None:
+    waiting = bell.enter()
+    try:
+        await asyncio.wait({asyncio.wrap_future(waiting)}, timeout=seconds)
+    finally:
+        bell.leave(waiting)
 
 
 class _Spell:

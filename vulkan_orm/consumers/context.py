@@ -13,10 +13,15 @@ from vulkan_orm.consumers.leases import Lease, LeaseKeeper
 from vulkan_orm.consumers.running import Runner, Tally
 from vulkan_orm.consumers.shutdown import Stop
 from vulkan_orm.consumers.steps import Rest, Steps
+from vulkan_orm.consumers.waking import Waking
 from vulkan_orm.consumers.work import Work
 from vulkan_orm.service.engines import Engines
 
 GATE_PAUSE = 0.02
+
+
+def nothing() -> None:
+    """What is called where nobody asked to be."""
 
 
 def _worker_name() -> str:
@@ -31,6 +36,7 @@ class Worker:
     engines: Engines
     stop: Stop
     keeper: LeaseKeeper
+    waking: Waking
     #: Whether the next range may be claimed, on a connection of its own, while one runs.
     looks_ahead: bool = False
     name: str = field(default_factory=_worker_name)

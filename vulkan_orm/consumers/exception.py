@@ -1,10 +1,11 @@
 """The retry: what is due in the exception queue."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from vulkan_orm.consumers.context import Worker
+from vulkan_orm.consumers.context import Worker, nothing
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.running import Tally
 from vulkan_orm.consumers.steps import Steps, transact
@@ -22,10 +23,13 @@ class ExceptionConsumer:
     group: Group
     size: int = pace.FIRST_RANGE
 
-    def turn(self, due: datetime | None = None) -> Steps[Tally | None]:
+    def turn(
+        self, due: datetime | None = None, *, claimed_one: Callable[[], None] = nothing
+    ) -> Steps[Tally | None]:
         """Runs one claim; None when nothing was due.
 
         :param due: an instant of the database's clock to judge by instead of its present.
+        :param claimed_one: is called when the claim is committed, before it runs.
         """
         if self.worker.stop.asked:
             return None
@@ -43,6 +47,7 @@ class ExceptionConsumer:
         )
         if not claimed:
             return None
+        claimed_one()
         work = RetryWork(owner, claimed, self.consumer)
         began = time.monotonic()
         tally = yield from self.worker.run(

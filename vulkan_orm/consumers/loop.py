@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from vulkan_orm.consumers import worker as protocol
+from vulkan_orm.consumers.bell import Bell
 from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.injection import refuse_awaitable
@@ -32,6 +33,7 @@ from vulkan_orm.consumers.steps import (
     Steps,
     Transact,
 )
+from vulkan_orm.consumers.waking import Waking
 from vulkan_orm.diagnostics import VulkanError
 from vulkan_orm.service.engines import Engines
 from vulkan_orm.service.repository import DeliveryRepository
@@ -47,12 +49,14 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def worker(engines: Engines, stop: Stop, loops: int = 1) -> Iterator[Worker]:
-    """A worker of so many loops, whose leases are looked after while the block lasts."""
+    """A worker of so many loops, whose leases are looked after, and who hears hints."""
     keeper = LeaseKeeper(engines)
+    waking = Waking(engines, stop)
     several = engines.shared and not engines.dialect.single_writer
     try:
-        yield Worker(engines, stop, keeper, several and engines.room_for(2 * loops))
+        yield Worker(engines, stop, keeper, waking, several and engines.room_for(2 * loops))
     finally:
+        waking.close()
         keeper.close()
 
 
@@ -73,14 +77,23 @@ def _perform(step: Step, engines: Engines, stop: Stop) -> Any:
             return _invoke(call, calls)
         case Attend(work=work):
             return work()
-        case Transact(work=work):
-            return transact(engines, work)
+        case Transact(work=work, autocommit=autocommit):
+            return transact(engines, work, autocommit=autocommit)
         case Begin(work=work, landed=landed):
             return in_thread(lambda: landed(transact(engines, work)), "vulkan ahead")
         case Collect(begun=begun):
             return begun.result()
-        case Rest(seconds=seconds):
-            return stop.wait(seconds)
+        case Rest(seconds=seconds, bell=bell):
+            return stop.wait(seconds) if bell is None else wait_for(bell, seconds)
+
+
+def wait_for(bell: Bell, seconds: float | None) -> None:
+    """Waits in this thread until the bell rings, or for so long."""
+    waiting = bell.enter()
+    try:
+        waiting.result(seconds)
+    except TimeoutError:
+        bell.leave(waiting)
 
 
 def _invoke(call: Callable[..., Any], calls: Calls) -> None:
@@ -125,11 +138,13 @@ def in_thread(call: Callable[[], T], name: str) -> "Future[T]":
     return answer
 
 
-def transact(engines: Engines, work: Callable[[DeliveryRepository], T]) -> T:
+def transact(
+    engines: Engines, work: Callable[[DeliveryRepository], T], *, autocommit: bool = False
+) -> T:
     """Runs work in a transaction of its own; again where the database says contention."""
     for attempt in range(TRIES):
         try:
-            with engines.session() as session:
+            with engines.session(autocommit=autocommit) as session:
                 return engines.transact(session, _on_repository(work))
         except DBAPIError as error:
             if attempt == TRIES - 1 or not engines.dialect.is_contention(error):

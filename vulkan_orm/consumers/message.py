@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from vulkan_orm.consumers.context import Worker
+from vulkan_orm.consumers.context import Worker, nothing
 from vulkan_orm.consumers.handlers import Consumer
 from vulkan_orm.consumers.leases import Lease
 from vulkan_orm.consumers.running import Tally
@@ -29,23 +29,31 @@ class MessageConsumer:
     group: Group
     watermark: Watermark = field(default_factory=Watermark)
     size: int = pace.FIRST_RANGE
+    #: The last claim took as much as it may, so that there may be more.
+    full: bool = False
     _quick: bool = False
     #: What was begun to be claimed ahead, and what came of it.
     _begun: Any = None
     _ahead: tuple[RangeWork, Lease] | None = None
 
-    def turn(self, upto: int | None = None) -> Steps[Tally | None]:
+    def turn(
+        self, upto: int | None = None, *, claimed_one: Callable[[], None] = nothing
+    ) -> Steps[Tally | None]:
         """Runs one range; None when there was none.
 
         :param upto: a message id beyond which nothing is claimed.
+        :param claimed_one: is called when a claim is committed, before it runs.
         """
+        self.full = False
         if self.worker.stop.asked:
             return None
         held = (yield from self._collect()) or (yield from self._claim(upto))
         if held is None:
             return None
         work, lease = held
-        if self._quick and len(work.rest) >= self.size and not work.careful:
+        self.full = len(work.rest) >= self.size
+        claimed_one()
+        if self._quick and self.full and not work.careful:
             self._begun = yield Begin(self._claiming(upto), self._landed(time.monotonic()))
         began = time.monotonic()
         tally = yield from self.worker.run(self.consumer, work, lease)
@@ -56,6 +64,11 @@ class MessageConsumer:
         self.size = pace.next_range_size(self.size, tally.total(), took)
         self._quick = pace.is_quick(took) and self.worker.looks_ahead
         return tally
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the next range is claimed already, or begun to be."""
+        return self._begun is not None
 
     def give_back(self) -> Steps[None]:
         """Gives back what was claimed ahead and will not be run."""

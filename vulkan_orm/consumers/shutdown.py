@@ -40,8 +40,10 @@ class Stop:
         self.ask()
 
     def on_ask(self, listener: Callable[[], None]) -> None:
-        """Calls back at each request, from whatever thread makes it."""
+        """Calls back at each request, from whatever thread makes it; at once after one."""
         self._listeners.append(listener)
+        if self.asked:
+            listener()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Waits until a stop is asked for, in this thread; True when it was."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from vulkan_orm.consumers.bell import Bell
 from vulkan_orm.service.repository import DeliveryRepository
 
 S = TypeVar("S")
@@ -19,6 +20,7 @@ class Transact:
     """A short transaction of our own, run again when the database says contention."""
 
     work: Callable[[DeliveryRepository], Any]
+    autocommit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,10 @@ class Collect:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A pause in seconds, cut short by a stop."""
+    """A pause in seconds, cut short by a stop, or by the bell where one is given."""
 
-    seconds: float
+    seconds: float | None
+    bell: Bell | None = None
 
 
 Step = Transact | Attend | Invoke | Begin | Collect | Rest
@@ -78,6 +81,12 @@ Steps = Generator[Step, Any, T]
 
 def transact(work: Callable[[DeliveryRepository], T]) -> Steps[T]:
     answer: T = yield Transact(work)
+    return answer
+
+
+def autocommit(work: Callable[[DeliveryRepository], T]) -> Steps[T]:
+    """Statements that need no transaction between them, for one round trip each."""
+    answer: T = yield Transact(work, autocommit=True)
     return answer
 
 

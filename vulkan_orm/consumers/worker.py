@@ -1,30 +1,22 @@
 """What a worker does over time: for ever, or until nothing is due."""
 
-import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
 
 from vulkan_orm.consumers.context import Worker
 from vulkan_orm.consumers.delivery import DeliveryConsumer
 from vulkan_orm.consumers.exception import ExceptionConsumer
 from vulkan_orm.consumers.handlers import Consumer
+from vulkan_orm.consumers.lookout import Lookout, surviving
 from vulkan_orm.consumers.message import MessageConsumer
 from vulkan_orm.consumers.running import Tally
 from vulkan_orm.consumers.steps import Rest, Steps, transact
 from vulkan_orm.core.pace import next_pause
-from vulkan_orm.diagnostics import StaleClaim
 from vulkan_orm.service.repository import DeliveryRepository
 
-logger = logging.getLogger("vulkan_orm.worker")
-
-T = TypeVar("T")
-
 MAX_PASSES = 100
-RECOVERY_INTERVAL = 5.0
 
 
 @dataclass(slots=True)
@@ -57,48 +49,17 @@ def deliver(worker: Worker, consumer: Consumer, message_ids: Sequence[int] | Non
     return (yield from held.deliver(message_ids))
 
 
-def recover(repository: DeliveryRepository) -> int:
-    return repository.recover()
-
-
 def work(worker: Worker, consumer: Consumer) -> Steps[None]:
     """Works for one consumer until a stop is asked for. Nothing but that ends it."""
-    paths: Paths | None = None
     pause = 0.0
-    recovered_at = float("-inf")
     while not worker.stop.asked:
-        worked = False
-        if time.monotonic() - recovered_at > min(RECOVERY_INTERVAL, consumer.lease):
-            recovered_at = time.monotonic()
-            yield from _surviving(consumer, transact(recover))
-        if paths is None:
-            paths = yield from _surviving(consumer, prepare(worker, consumer))
+        paths = yield from surviving(consumer, prepare(worker, consumer))
         if paths is not None:
-            worked = yield from _both(consumer, paths)
-        pause = next_pause(pause, worked=worked)
-        if pause:
+            yield from Lookout(worker, consumer, paths.message, paths.exception).work()
+            yield from surviving(consumer, paths.message.give_back())
+        else:
+            pause = next_pause(pause, worked=False)
             yield Rest(pause)
-    if paths is not None:
-        yield from _surviving(consumer, paths.message.give_back())
-
-
-def _both(consumer: Consumer, paths: Paths) -> Steps[bool]:
-    """One turn of each path, so that neither waits for the other to run dry, or to get well."""
-    first = yield from _surviving(consumer, paths.message.turn())
-    again = yield from _surviving(consumer, paths.exception.turn())
-    return first is not None or again is not None
-
-
-def _surviving(consumer: Consumer, steps: Steps[T]) -> Steps[T | None]:
-    """Runs steps; whatever goes wrong is logged, and the worker outlives it."""
-    try:
-        return (yield from steps)
-    except StaleClaim as stale:
-        logger.warning("%s: %s", consumer.name, stale)
-    except Exception:
-        # The database may be away for a while.
-        logger.exception("%s: a turn failed; trying again.", consumer.name)
-    return None
 
 
 def drain(worker: Worker, consumers: Sequence[Consumer]) -> Steps[Tally]:
@@ -126,7 +87,7 @@ def drain(worker: Worker, consumers: Sequence[Consumer]) -> Steps[Tally]:
 
 def _pass(every: Sequence[Paths]) -> Steps[Tally]:
     tally: Tally = Counter()
-    yield from transact(recover)
+    yield from transact(lambda repository: repository.recover())
     for paths in every:
         upto, due = yield from transact(_ends(paths.message.group.topic_id))
         while (ran := (yield from paths.message.turn(upto))) is not None:

@@ -7,6 +7,9 @@ FIRST_RANGE = 100
 RETRIES = 500
 MIN_PAUSE = 0.01
 MAX_PAUSE = 1.0
+# Before a worker that has just worked goes to sleep, so that a busy topic never lets it.
+AWAKE = (0.002, 0.003)
+MIN_HELD = 0.002
 
 
 def next_range_size(size: int, done: int, seconds: float) -> int:
@@ -30,3 +33,11 @@ def next_pause(pause: float, *, worked: bool) -> float:
     if worked:
         return 0.0
     return min(max(pause * 2, MIN_PAUSE), MAX_PAUSE)
+
+
+def held_pause(seconds: float) -> float:
+    """The seconds to rest while an open transaction has held a topic back for so many.
+
+    Each look comes late by an eighth of that at most.
+    """
+    return min(max(seconds / 8, MIN_HELD), MAX_PAUSE)

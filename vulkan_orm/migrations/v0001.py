@@ -161,6 +161,8 @@ def _consumer_group(op: Operations, schema: str | None) -> None:
         sa.Column("topic_id", _big(), nullable=False),
         sa.Column("name", sa.String(200), nullable=False),
         sa.Column("position", _big(), nullable=False),
+        sa.Column("sleepers", sa.ARRAY(sa.String(63)).with_variant(sa.Text(), "sqlite")),
+        sa.Column("sleeps_until", _time()),
         _primary("pk_vulkan_consumer_group", "id"),
         _unique("uq_vulkan_consumer_group_name", "topic_id", "name"),
         _check("ck_vulkan_consumer_group_position", "position >= 0"),

@@ -98,7 +98,9 @@ class Claims(Settlement):
         return _new_range(group, owner, rows[0][-1], rows[0][0], rows) if rows else None
 
     def _take(self, group: Group, owner: str, lease: float, rows: Sequence[Any]) -> ClaimedRange:
-        run(self.session, claiming.advance(group.id, rows[-1][0]))
+        run(
+            self.session, claiming.advance(database_of(self.session).dialect, group.id, rows[-1][0])
+        )
         return self._add_range(group, owner, lease, rows[0][0], rows)
 
     def _add_range(

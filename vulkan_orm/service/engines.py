@@ -33,7 +33,9 @@ class Engines:
     The host's own session class is kept, so that handlers get the session they know.
     """
 
-    def __init__(self, bind: "Bind") -> None:
+    def __init__(
+        self, bind: "Bind", *, wake_up: bool = True, listen_url: str | URL | None = None
+    ) -> None:
         engine, made, options = _unpack(bind)
         self.is_async = not isinstance(engine, Engine)
         #: What the host gave, or an engine of our own where it gave a URL.
@@ -41,7 +43,12 @@ class Engines:
         self.sync_engine: Engine = engine.sync_engine if self.is_async else engine
         self.dialect: Dialect = dialect_of(self.sync_engine.dialect.name)
         self.dialect.prepare(self.sync_engine)
+        #: Whether publishers give hints, and workers sleep until they hear one.
+        self.wake_up = wake_up
+        self._listen_url = None if listen_url is None else make_url(listen_url)
         self._engine = self._for_workers(engine)
+        self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._sync_autocommit = getattr(self._autocommit, "sync_engine", self._autocommit)
         self._identity: str | None = None
         #: The host's own classes, the sync one guarded while handlers have it.
         self._facade_class: Any = made
@@ -69,21 +76,26 @@ class Engines:
         facade = self._session_class(**self._options)
         return UnitOfWork(facade, facade, self.dialect)
 
-    def session(self) -> Session:
+    def session(self, *, autocommit: bool = False) -> Session:
         """A plain sync session on the workers' engine."""
-        return Session(self._engine, expire_on_commit=False)
+        return Session(self._autocommit if autocommit else self._engine, expire_on_commit=False)
 
-    def async_session(self) -> "AsyncSession":
+    def async_session(self, *, autocommit: bool = False) -> "AsyncSession":
         from sqlalchemy.ext.asyncio import AsyncSession
 
-        return AsyncSession(self._engine, expire_on_commit=False)
+        engine = self._autocommit if autocommit else self._engine
+        return AsyncSession(engine, expire_on_commit=False)
 
     def transact(self, session: Session, work: Callable[[Session], T]) -> T:
-        """Runs work in one transaction of a session of ours that may write from the beginning."""
+        """Runs work in one transaction of a session of ours that may write from the beginning.
+
+        A session made with ``autocommit`` has none: each statement is one by itself.
+        """
         # Before a connection is taken: giving one back rolls back what is open on it.
         self.dialect.check_idle(self.sync_engine)
         with session.begin():
-            self.dialect.begin_write(session.connection())
+            if session.bind is not self._sync_autocommit:
+                self.dialect.begin_write(session.connection())
             return work(session)
 
     @property
@@ -118,14 +130,32 @@ class Engines:
                 OTHER_DATABASE, f"The session's database is not {self.sync_engine.url!r}."
             )
 
+    @property
+    def can_listen(self) -> bool:
+        """Whether a listener can be had and is wanted."""
+        url = self._listen_url
+        driver = url.get_driver_name() if url is not None else self.sync_engine.dialect.driver
+        return self.wake_up and driver in self.dialect.hearing_drivers
+
+    def listening_engine(self) -> Engine:
+        """An engine for a listener's connection, from whose pool nobody else takes one."""
+        if self._listen_url is None:
+            return self._aside()
+        engine = _create(self._listen_url)
+        listening: Engine = getattr(engine, "sync_engine", engine)
+        return listening
+
+    def _aside(self) -> Engine:
+        """The host's way to connect, without its pool."""
+        engine = self.sync_engine
+        return Engine(engine.pool.recreate(), engine.dialect, engine.url)
+
     def apart(self, work: Callable[[Session], T]) -> T:
         """Runs work on a connection of its own, opened and closed for it.
 
         Neither the handlers' pool nor their event loop can keep it waiting.
         """
-        engine = Engine(
-            self.sync_engine.pool.recreate(), self.sync_engine.dialect, self.sync_engine.url
-        )
+        engine = self._aside()
         if self.is_async:
             return _in_own_loop(_apart_async(engine, work))
         try:

@@ -1,12 +1,13 @@
 """Appending messages to a topic, inside the caller's transaction."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Insert, Select
+from sqlalchemy import Connection, Insert, Select, TwoPhaseTransaction
 from sqlalchemy.engine import Result
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -36,16 +37,21 @@ def publish(
     messages: Iterable[T | Draft[T]],
     *,
     retention: timedelta | None = None,
+    hints: bool = True,
 ) -> list[int]:
     """Appends the messages in order and returns their ids in the same order.
 
     Everything is checked before the first statement, so a refusal harms no transaction.
+
+    :param hints: whether workers that sleep are woken by the commit.
     """
     rows = [check(each, codec, retention) for each in messages]
     if not rows:
         return []
     connection = connection_of(session)
     database = database_of(session)
+    if not hints or _in_two_phases(connection):
+        database = replace(database, dialect=database.dialect.silent())
     found: list[int] = []
     # Plain and keyed messages by turns, each in a few statements, so that all are in order.
     for keyed, part in groupby(rows, lambda row: _key(row) is not None):
@@ -56,6 +62,11 @@ def publish(
 
 def _key(row: Row) -> str | None:
     return row.idempotency_key if isinstance(row, WithOptions) else None
+
+
+def _in_two_phases(connection: Connection) -> bool:
+    # PostgreSQL refuses to prepare a transaction that gives a hint.
+    return isinstance(connection.get_transaction(), TwoPhaseTransaction)
 
 
 @lru_cache(maxsize=64)

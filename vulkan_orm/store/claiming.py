@@ -35,7 +35,7 @@ from vulkan_orm.store.dialects.base import Columns, Dialect, Rows
 from vulkan_orm.store.publishing import document
 
 # In the text of a statement: a plan made without the value could not use the partial index.
-_READY = ExceptionQueue.state == literal_column("'ready'")
+READY = ExceptionQueue.state == literal_column("'ready'")
 RUNNING = ExceptionQueue.state == literal_column("'running'")
 _CHOSEN: Columns = {
     "group_id": BigInteger(),
@@ -72,19 +72,20 @@ def position(dialect: Dialect, group_id: int | ColumnElement[int]) -> Rows:
     return dialect.locking(statement)
 
 
+def nobody_holds() -> ColumnElement[bool]:
+    """Whether a range was handed back, or its lease has ended."""
+    return or_(RangeClaim.owner.is_(None), RangeClaim.lease_until < db_now())
+
+
 def waiting_range(dialect: Dialect, group_id: int) -> Rows:
     """The group's first range that nobody holds: handed back, or its lease ended."""
     statement = (
         select(RangeClaim.__table__)
-        .where(RangeClaim.group_id == group_id, _free())
+        .where(RangeClaim.group_id == group_id, nobody_holds())
         .order_by(RangeClaim.first)
         .limit(1)
     )
     return dialect.locking(statement, skip_locked=True)
-
-
-def _free() -> ColumnElement[bool]:
-    return or_(RangeClaim.owner.is_(None), RangeClaim.lease_until < db_now())
 
 
 def take_range(range_id: int, owner: str, lease: float, *, careful: bool) -> Update:
@@ -131,8 +132,13 @@ def _new_range(
     }
 
 
-def advance(group_id: int, position: int) -> Update:
-    return update(ConsumerGroup).where(ConsumerGroup.id == group_id).values(position=position)
+def advance(dialect: Dialect, group_id: int, position: int) -> Update:
+    """Moves the group's position. The next hint goes to the next that sleeps."""
+    return (
+        update(ConsumerGroup)
+        .where(ConsumerGroup.id == group_id)
+        .values(position=position, **dialect.one_awake())
+    )
 
 
 @built_once
@@ -145,7 +151,7 @@ def unread(dialect: Dialect) -> Rows:
     group = bindparam("group", type_=BigInteger())
     # Not joined: the planner would sort all that is unread instead of reading on from there.
     held = dialect.materialized(position(dialect, group), "held")
-    waiting = select(RangeClaim.id).where(RangeClaim.group_id == group, _free())
+    waiting = select(RangeClaim.id).where(RangeClaim.group_id == group, nobody_holds())
     return log(
         dialect,
         bindparam("topic", type_=BigInteger()),
@@ -172,7 +178,7 @@ def claim_unread(dialect: Dialect) -> Rows:
     moved = (
         update(ConsumerGroup)
         .where(ConsumerGroup.id == group, select(ends.c.last).exists())
-        .values(position=select(ends.c.last).scalar_subquery())
+        .values(position=select(ends.c.last).scalar_subquery(), **dialect.one_awake())
         .returning(ConsumerGroup.id)
         .cte("moved")
     )
@@ -231,7 +237,7 @@ def due_runs(dialect: Dialect, *, at_instant: bool) -> Rows:
     Parameters: ``of_group``, ``topic``, ``most``; and ``due`` for an instant not the present.
     """
     due = bindparam("due", type_=UTCDateTime()) if at_instant else db_now()
-    return _waiting(dialect, _READY, ExceptionQueue.can_run_after <= due).order_by(
+    return _waiting(dialect, READY, ExceptionQueue.can_run_after <= due).order_by(
         ExceptionQueue.can_run_after, ExceptionQueue.message_id
     )
 

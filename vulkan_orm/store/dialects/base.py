@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression, Table
+from sqlalchemy import Connection, Engine, FromClause, Select, SQLColumnExpression, Table, true
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.elements import ColumnElement
 from sqlalchemy.sql.selectable import SelectBase
@@ -30,6 +30,8 @@ class Dialect(ABC):
     lazy_savepoints: ClassVar[frozenset[str]] = frozenset()
     #: What to set on each connection of an engine that we make ourselves.
     settings: ClassVar[tuple[str, ...]] = ()
+    #: The drivers that can hear a publisher's hint, which travels with its commit.
+    hearing_drivers: ClassVar[frozenset[str]] = frozenset()
     #: The isolation level that worker connections must have, where the default may be unfit.
     worker_isolation: ClassVar[str | None] = None
 
@@ -72,7 +74,26 @@ class Dialect(ABC):
 
     @abstractmethod
     def topic_with_fence(self, topic: ColumnElement[str], installation: int) -> SelectBase:
-        """The topic's row (id), and on the way to it the publisher's half of the fence."""
+        """The topic's row (id), and on the way to it what a publisher owes to readers.
+
+        That is its half of the fence, and a hint to each group's first sleeper.
+        """
+
+    def one_awake(self) -> Mapping[str, Any]:
+        """What a claim sets in its group's row: the first of its sleepers is awake."""
+        return {}
+
+    def silent(self) -> "Dialect":
+        """The same, but for publishers that give no hints."""
+        return self
+
+    def hint(self, channel: str) -> Rows:
+        """Sends a hint of no group's to a channel, where there are hints."""
+        raise NotImplementedError
+
+    def at_ease(self) -> ColumnElement[bool]:
+        """True, and the commit need not wait for the disk: for what may be lost in a crash."""
+        return true()
 
     def prepare(self, engine: Engine) -> None:  # noqa: B027
         """Mends what a driver does to transactions, on an engine whose sessions publish."""

@@ -22,7 +22,7 @@ HAVING count(*) > :count_1::INTEGER),
 moved AS
 (UPDATE vulkan_consumer_group
 SET position=(SELECT ends.last
-FROM ends)
+FROM ends), sleepers=(vulkan_consumer_group.sleepers[:sleepers_1::INTEGER::sleepers_2::INTEGER])
 WHERE vulkan_consumer_group.id = :group::BIGINT
 AND (EXISTS (SELECT ends.last
 FROM ends))
