@@ -61,6 +61,30 @@ def wheel(session: nox.Session) -> None:
     session.run("vulkan", "--help")
 
 
+PEERS = {
+    "pgqueuer": ["pgqueuer==1.6.0", "asyncpg==0.32.0", "psycopg[binary,pool]==3.3.9"],
+    "procrastinate": ["procrastinate==3.10.0", "psycopg[binary,pool]==3.3.9"],
+    "chancy": ["chancy==0.26.0", "psycopg[binary,pool]==3.3.9"],
+    "huey": ["huey==3.5.4"],
+}
+
+
+@nox.session
+def bench_peers(session: nox.Session) -> None:
+    """Other queues beside ours, each in an environment of its own; needs PostgreSQL."""
+    session.install("-e", ".[dev]")
+    folder = Path(session.create_tmp()).resolve() / "peers"
+    for name, packages in PEERS.items():
+        python = folder / name / "bin" / "python"
+        if not python.exists():
+            session.run("python", "-m", "venv", str(folder / name))
+            pip = [str(python), "-m", "pip", "install", "--quiet", "uvloop==0.23.0", *packages]
+            session.run(*pip, external=True)
+    session.run(
+        "python", "-m", "tests.bench.peers", "--environments", str(folder), *session.posargs
+    )
+
+
 @nox.session
 def stress(session: nox.Session) -> None:
     """Publishers and workers side by side until 200,000 messages balance; needs PostgreSQL."""

@@ -11,22 +11,25 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
+from tests.bench.costs import costs
 from tests.bench.delivering import Delivering
+from tests.bench.embedded import Embedded
 from tests.bench.measuring import measure
 from tests.bench.publishing import Publishing
-from tests.bench.report import circumstances, document, table
+from tests.bench.report import circumstances, document, table, targets
 from tests.bench.retrying import Retrying
+from tests.bench.scaling import Scaling
 from tests.bench.setting import Setting
 from tests.databases import POSTGRESQL_VARIABLE, Cluster, postgresql_url
 
-KINDS = (Publishing, Delivering, Retrying)
+KINDS = (Publishing, Delivering, Retrying, Embedded, Scaling)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = _parser().parse_args(arguments)
     url = make_url(asked.database) if asked.database else postgresql_url()
     cluster = Cluster(url.set(drivername="postgresql+psycopg"))
-    with cluster.database() as database, closing(Setting(database)) as setting:
+    with cluster.database() as database, closing(Setting(database, depth=asked.depth)) as setting:
         facts = circumstances(setting)
         print("; ".join(f"{name} {value}" for name, value in facts.items()), "\n", flush=True)
         comparisons = [each for kind in KINDS for each in kind(setting).comparisons()]
@@ -35,7 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for each in comparisons
             if asked.only in each.title
         ]
-        print("\n".join(table(results)))
+        print("\n".join([*table(results), "", *targets(results)]))
+        if asked.only in "costs":
+            lines = (each.line for each in costs(setting, asked.messages, asked.memory))
+            print("\n".join(["", "| cost | measured | at most |", "|---|---|---|", *lines]))
     if asked.json:
         text = json.dumps(document(facts, results), indent=2)
         asked.json.write_text(f"{text}\n", encoding="utf-8")
@@ -49,6 +55,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--database", metavar="URL", help=f"the server (else {POSTGRESQL_VARIABLE}, else local)"
+    )
+    parser.add_argument("--depth", type=_positive, default=100_000, help="messages that wait")
+    parser.add_argument(
+        "--memory", type=_positive, default=100_000, help="messages for the measure of memory"
     )
     parser.add_argument("--only", default="", help="comparisons whose title holds this")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also as JSON")

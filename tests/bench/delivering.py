@@ -9,7 +9,7 @@ from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from tests.bench.measuring import Comparison, Way
-from tests.bench.setting import Order, Setting, effect, expect, stopwatch
+from tests.bench.setting import Effect, Order, Setting, effect, expect, stopwatch
 from vulkan_orm import Outcome
 
 BATCH = 1000
@@ -33,14 +33,16 @@ class Delivering:
                 "messages",
                 Way("vulkan drain", self.without_session),
                 [Way("bare psycopg: cursor of 1,000, validate_json", self.bare_cursor)],
-                factor=10,
+                factor=20,
+                least=0.6,
             ),
             Comparison(
                 "first delivery, no session, async",
                 "messages",
                 Way("vulkan adrain", self.asynchronous),
                 [Way("bare psycopg async: cursor of 1,000, validate_json", self.bare_async)],
-                factor=10,
+                factor=20,
+                least=0.6,
             ),
             Comparison(
                 "first delivery, one row written (Core insert)",
@@ -50,6 +52,21 @@ class Delivering:
                     Way("bare psycopg: a transaction a message", self.bare_writes),
                     Way("SQLAlchemy Session: a transaction a message", self.session_writes),
                 ],
+                least=2.0,
+            ),
+            Comparison(
+                "first delivery, one row written (ORM add)",
+                "messages",
+                Way("vulkan drain, session, ORM", self.with_orm),
+                [Way("SQLAlchemy Session: ORM add, a transaction a message", self.orm_writes)],
+                least=2.0,
+            ),
+            Comparison(
+                "batch handler, one row written a message",
+                "messages",
+                Way("vulkan drain, batch", self.in_batches),
+                [Way("SQLAlchemy Session: a transaction a message", self.session_writes)],
+                least=10.0,
             ),
         ]
 
@@ -62,6 +79,23 @@ class Delivering:
     def with_session(self, count: int) -> float:
         def handle(order: Order, session: Session) -> None:
             session.execute(insert(effect).values(number=order.number, note=order.note))
+
+        seconds = self._drain(count, handle)
+        self._expect_written(count)
+        return seconds
+
+    def with_orm(self, count: int) -> float:
+        def handle(order: Order, session: Session) -> None:
+            session.add(Effect(number=order.number, note=order.note))
+
+        seconds = self._drain(count, handle)
+        self._expect_written(count)
+        return seconds
+
+    def in_batches(self, count: int) -> float:
+        def handle(orders: list[Order], session: Session) -> None:
+            rows = [{"number": each.number, "note": each.note} for each in orders]
+            session.execute(insert(effect), rows)
 
         seconds = self._drain(count, handle)
         self._expect_written(count)
@@ -140,6 +174,15 @@ class Delivering:
         def write(order: Order) -> None:
             with Session(engine) as session, session.begin():
                 session.execute(insert(effect).values(number=order.number, note=order.note))
+
+        return self._each(count, write)
+
+    def orm_writes(self, count: int) -> float:
+        engine = self._setting.engine
+
+        def write(order: Order) -> None:
+            with Session(engine) as session, session.begin():
+                session.add(Effect(number=order.number, note=order.note))
 
         return self._each(count, write)
 

@@ -24,6 +24,8 @@ class Comparison:
     floors: Sequence[Way]
     #: How many times the asked number of messages; quick work needs more of it to be measured.
     factor: int = 1
+    #: The share of the last floor that ours is to reach.
+    least: float | None = None
 
     @property
     def ways(self) -> Sequence[Way]:
@@ -56,6 +58,12 @@ class Result:
     count: int
     ours: Figure
     floors: Sequence[Figure]
+    least: float | None = None
+
+    @property
+    def share(self) -> float:
+        """What ours reaches of the last floor, which is the one that it is measured by."""
+        return self.ours.share_of(self.floors[-1])
 
 
 def measure(comparison: Comparison, *, rounds: int, messages: int) -> Result:
@@ -74,4 +82,5 @@ def measure(comparison: Comparison, *, rounds: int, messages: int) -> Result:
         count,
         figures[comparison.ours.name],
         [figures[way.name] for way in comparison.floors],
+        comparison.least,
     )

@@ -31,6 +31,7 @@ class Publishing:
                     Way("bare psycopg: INSERT; COMMIT", self.bare_one_by_one),
                     Way("the same plain insert, same Session", self.session_one_by_one),
                 ],
+                least=0.77,
             ),
             Comparison(
                 "publish_many, 1,000 a transaction",

@@ -44,6 +44,18 @@ def _span(figure: Figure) -> str:
     return f"{figure.median:,.0f} [{min(figure.rates):,.0f}-{max(figure.rates):,.0f}]"
 
 
+def targets(results: Sequence[Result]) -> Iterator[str]:
+    """Markdown: what is to be reached, and whether it was."""
+    yield "| target | beside | measured | at least |"
+    yield "|---|---|---|---|"
+    for result in results:
+        if result.least is not None:
+            told = "met" if result.share >= result.least else "not met"
+            floor = result.floors[-1].way
+            line = f"{result.title} | {floor} | {result.share:.2f} | {result.least:g}: {told}"
+            yield f"| {line} |"
+
+
 def document(facts: Mapping[str, str], results: Sequence[Result]) -> dict[str, Any]:
     return {"circumstances": dict(facts), "results": [_described(result) for result in results]}
 

@@ -3,10 +3,12 @@
 import asyncio
 import itertools
 import json
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -26,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import DeclarativeBase, Session
 
 from tests.databases import Database
 from vulkan_orm import Topic, Vulkan
@@ -64,6 +66,17 @@ effect = Table(
     Column("number", BigInteger, nullable=False),
     Column("note", Text, nullable=False),
 )
+
+
+# The same, mapped.
+class _Base(DeclarativeBase):
+    pass
+
+
+class Effect(_Base):
+    __table__ = effect
+
+
 # The floors' own group and queue.
 cursors = Table("bench_cursor", metadata, Column("position", BigInteger, nullable=False))
 jobs = Table(
@@ -76,10 +89,25 @@ jobs = Table(
 )
 
 
+_FILL = """
+    INSERT INTO vulkan_message (topic_id, id, payload, published_at)
+    SELECT topic, nextval('vulkan_message_id_seq'), payload, clock_timestamp()
+    FROM (SELECT %s::jsonb AS payload, generate_series(1, %s), %s::bigint AS topic) AS filling
+"""
+_WRITTEN = """
+    SELECT pg_current_wal_lsn() - '0/0', xact_commit FROM pg_stat_database
+    WHERE datname = current_database()
+"""
+
+
 class Setting:
     """One migrated database, reached by the bare driver and by SQLAlchemy, sync and async."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, depth: int = 100_000) -> None:
+        self.url = database.sync_url
+        self.depth = depth
+        self._folder = tempfile.TemporaryDirectory()
+        self.folder = Path(self._folder.name)
         self.dsn = make_url(database.sync_url).set(drivername="postgresql")
         self.engine = create_engine(database.sync_url)
         self.async_engine = create_async_engine(database.async_url)
@@ -87,6 +115,7 @@ class Setting:
         self.bare = psycopg.connect(self.conninfo)
         self._names = itertools.count()
         self._filled: dict[int, str] = {}
+        self._deep: dict[int, str] = {}
         Vulkan(self.engine).upgrade()
         metadata.create_all(self.engine)
 
@@ -99,6 +128,7 @@ class Setting:
         self.engine.dispose()
         self.loop.run(self.async_engine.dispose())
         self.loop.close()
+        self._folder.cleanup()
 
     def name(self) -> str:
         """A name for a topic or a group that nobody has had."""
@@ -118,6 +148,35 @@ class Setting:
             self._filled[count] = topic.name
         self.empty()
         return self._filled[count]
+
+    def deep(self, count: int) -> str:
+        """The name of a topic with so many messages, put there by the server alone."""
+        if count not in self._deep:
+            _, topic = self.topic()
+            with Session(self.engine) as session, session.begin():
+                topic.publish(session, Order(number=0))
+            payload = Order(number=1).model_dump_json()
+            self.bare.execute(_FILL, [payload, count - 1, self.topic_id(topic.name)])
+            self.bare.commit()
+            self._deep[count] = topic.name
+        self.empty()
+        return self._deep[count]
+
+    def with_options(self, options: dict[str, str]) -> str:
+        """The URL of the database for connections with such settings."""
+        url = make_url(self.url).update_query_dict(options)
+        return url.render_as_string(hide_password=False)
+
+    def checkpoint(self) -> None:
+        self.bare.execute("CHECKPOINT")
+        self.bare.commit()
+
+    def written(self) -> tuple[int, int]:
+        """How much WAL there is, and how many transactions were committed."""
+        found = self.bare.execute(_WRITTEN).fetchone()
+        self.bare.commit()
+        assert found is not None
+        return int(found[0]), int(found[1])
 
     def topic_id(self, name: str) -> int:
         found = self.bare.execute("SELECT id FROM vulkan_topic WHERE name = %s", [name]).fetchone()

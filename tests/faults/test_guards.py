@@ -18,14 +18,14 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from sqlalchemy import Delete, Engine, delete, event, text
+from sqlalchemy import Delete, delete, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from tests.faults.support import AT_ONCE, GROUP, TOPIC, WRITE, Job, Site, later, wait_until
 from vulkan_orm import Delay, MessageMeta, Outcome, RetryPolicy, StaleClaim, Vulkan
-from vulkan_orm.consumers import leases, running
+from vulkan_orm.consumers import calls, leases, running
 from vulkan_orm.consumers.leases import Lease, LeaseKeeper
 from vulkan_orm.consumers.loop import worker as crew_of
 from vulkan_orm.consumers.shutdown import Stop
@@ -57,7 +57,8 @@ NOT_OURS: Any = lambda *_: None  # noqa: E731
 @pytest.fixture
 def long_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges are not cut short, so that only what a test is about can end one."""
-    monkeypatch.setattr(running, "RANGE_TARGET", 60.0)
+    for module in (calls, running):
+        monkeypatch.setattr(module, "RANGE_TARGET", 60.0)
 
 
 def five(site: Site) -> None:
@@ -109,6 +110,11 @@ def test_without_the_check_of_savepoints_neighbours_are_acknowledged_without_the
     assert site.ranges() == []
 
 
+def dialect_of_workers(engines: Engines) -> Any:
+    """SQLAlchemy's dialect as it drives the connections of workers."""
+    return engines.session().get_bind().dialect
+
+
 def _drain_with_culprit(
     site: Site, ending: Callable[[Session], Any], place: int, *, blind: bool = False
 ) -> None:
@@ -120,7 +126,7 @@ def _drain_with_culprit(
     worker = site.worker(handle, isolation="range", retry=RetryPolicy(max_retries=0))
     if blind:
         # As a database that says yes to the release of a savepoint it does not have.
-        dialect: Any = worker.engines.sync_engine.dialect
+        dialect = dialect_of_workers(worker.engines)
         dialect.do_release_savepoint = lambda connection, name: None
     worker.drain()
 
@@ -184,7 +190,7 @@ def test_a_commit_whose_answer_was_lost_is_looked_up_before_anything_runs_again(
         breaks.armed = len(runs) == 2
 
     worker = site.worker(handle)
-    breaks.install(worker.engines.sync_engine)
+    breaks.install(worker.engines)
     worker.drain()
     assert site.effects() == [1, 2]
     assert runs == ([1, 2] if committed else [1, 2, 1, 2])
@@ -198,8 +204,8 @@ class _CommitThatBreaks:
         self.armed = False
         self._committed = committed
 
-    def install(self, engine: Engine) -> None:
-        dialect: Any = engine.dialect
+    def install(self, engines: Engines) -> None:
+        dialect = dialect_of_workers(engines)
         commit = dialect.do_commit
 
         def do_commit(connection: Any) -> None:
@@ -228,7 +234,7 @@ def test_without_that_cap_a_range_opens_as_many_as_it_has_messages(
     postgresql_site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """design.md: what the cap prevents."""
-    monkeypatch.setattr(running, "MAX_SAVEPOINTS", 1_000_000)
+    monkeypatch.setattr(calls, "MAX_SAVEPOINTS", 1_000_000)
     assert max(_savepoints(postgresql_site)) > 64
 
 
@@ -241,11 +247,11 @@ def _savepoints(site: Site) -> list[int]:
     def begin(_: Any) -> None:
         counts.append(0)
 
-    def execute(_: Any, __: Any, statement: str, *___: Any) -> None:
-        counts[-1] += statement.startswith("SAVEPOINT")
+    def opened(_: Any, __: Any) -> None:
+        counts[-1] += 1
 
     event.listen(worker.engines.sync_engine, "begin", begin)
-    event.listen(worker.engines.sync_engine, "before_cursor_execute", execute)
+    event.listen(worker.engines.sync_engine, "savepoint", opened)
     worker.drain()
     assert site.effects() == list(range(150))
     return counts
@@ -661,7 +667,7 @@ def test_without_that_check_a_message_runs_that_somebody_else_has_run(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C22: what the check of the lease before each start prevents."""
-    monkeypatch.setattr(Lease, "good", property(lambda self: True))
+    monkeypatch.setattr(Lease, "good_at", lambda self, now: True)
     assert _start_behind_slow_one(site) == ["first 1", "other 1", "other 2", "first 2"]
 
 

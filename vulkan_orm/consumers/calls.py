@@ -102,11 +102,10 @@ class Caller:
 
     def may_go_on(self, now: float, until: float, unit: UnitOfWork | None) -> bool:
         """Whether one more may start in this transaction."""
-        lease = self._lease
         return (
             now <= until
-            and now < lease.good_until
-            and not (lease.lost or self._stop.asked)
+            and self._lease.good_at(now)
+            and not self._stop.asked
             and (unit is None or unit.savepoints < MAX_SAVEPOINTS)
         )
 

@@ -36,7 +36,10 @@ class Lease:
     @property
     def good(self) -> bool:
         """Whether a run may still be started under it."""
-        return not self.lost and time.monotonic() < self.good_until
+        return self.good_at(time.monotonic())
+
+    def good_at(self, now: float) -> bool:
+        return not self.lost and now < self.good_until
 
     @property
     def renew_at(self) -> float:

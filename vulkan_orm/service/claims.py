@@ -83,6 +83,8 @@ class Claims(Settlement):
         """The next messages as far as the log is known to be safe to read, where no range waits."""
         dialect = database.dialect
         proven = watermark.proven if dialect.ids_commit_out_of_order else None
+        if proven == 0:
+            return None
         end = _lowest(proven, upto, claiming.NO_END)
         parameters: dict[str, Any] = {
             "group": group.id,

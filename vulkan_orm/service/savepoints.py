@@ -71,6 +71,12 @@ class LazySavepoints:
     """For a psycopg dialect of SQLAlchemy's: its hooks, for connections that were made lazy."""
 
     dbapi: Any
+    original: Any
+
+    @property
+    def _has_events(self) -> bool:
+        listened_to: bool = self.original._has_events
+        return listened_to
 
     def do_savepoint(self, connection: Connection, name: str) -> None:
         waiting = waiting_of(connection)
@@ -131,9 +137,12 @@ def lazy(dialect: Dialect) -> Dialect:
     # What is compiled is what the driver's own dialect compiles.
     inherited = {"supports_statement_cache": dialect.supports_statement_cache}
     kind: Any = type(f"Lazy{type(dialect).__name__}", (LazySavepoints, type(dialect)), inherited)
-    made: Dialect = kind.__new__(kind)
-    vars(made).update(vars(dialect))
-    return made
+    made: Any = kind.__new__(kind)
+    # Made by the first who asks for it; from then on listeners of the one are those of the other.
+    _ = dialect.dispatch
+    vars(made).update(vars(dialect), original=dialect)
+    lazy_dialect: Dialect = made
+    return lazy_dialect
 
 
 def make_lazy(connection: Connection) -> Waiting:
