@@ -289,14 +289,6 @@ def test_the_first_message_is_not_skipped_when_the_second_commits_first(
     assert _first_and_second(site, publishers, monkeypatch) == [1, 2]
 
 
-def test_without_the_guard_of_the_fresh_sequence_it_is_skipped(
-    site: Site, publishers: list[Publisher], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """R33: the reader takes 1 for proven and goes on behind it."""
-    _trust_last_value(monkeypatch)
-    assert _first_and_second(site, publishers, monkeypatch) == [2]
-
-
 def _first_and_second(
     site: Site, publishers: list[Publisher], monkeypatch: pytest.MonkeyPatch
 ) -> list[int]:

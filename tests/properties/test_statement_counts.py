@@ -21,7 +21,8 @@ from vulkan_orm.store.dialects.postgresql import PostgreSQL
 NEVER = RetryPolicy(max_retries=0)
 ONCE = RetryPolicy(max_retries=1, jitter=False)
 FAILED = Failed(ErrorText("ValueError", "broken"))
-FEW, MANY = 3, FIRST_RANGE
+# One less than a range, after a full one of which there is another look.
+FEW, MANY = 3, FIRST_RANGE - 1
 
 
 @contextmanager

@@ -57,7 +57,8 @@ class Runner:
         :raises StaleClaim: when the claim is somebody else's by now; its effects are undone.
         """
         try:
-            yield from transact(self._work.begin)
+            if self._work.begins:
+                yield from transact(self._work.begin)
             # From here, so that waiting for a busy database never hands back work that nobody ran.
             self._began = time.monotonic()
             yield from self._run_all()

@@ -57,8 +57,13 @@ class Work(Protocol):
         """Whether a rest can be given back for others at no charge."""
         ...
 
+    @property
+    def begins(self) -> bool:
+        """Whether something must be recorded before the first one runs."""
+        ...
+
     def begin(self, repository: DeliveryRepository) -> None:
-        """What must be recorded before the first one runs."""
+        """Records it."""
         ...
 
     def settle(self, repository: DeliveryRepository, stretch: Stretch) -> list[Verdict]:
@@ -112,10 +117,13 @@ class RangeWork:
     def together(self) -> bool:
         return not self.claimed.careful and self.consumer.isolation == "range"
 
+    @property
+    def begins(self) -> bool:
+        return self.claimed.careful or not self.rest
+
     def begin(self, repository: DeliveryRepository) -> None:
-        if self.claimed.careful or not self.rest:
-            self._move(repository, Stretch())
-            self._progress = self._before(self.rest)
+        self._move(repository, Stretch())
+        self._progress = self._before(self.rest)
 
     def settle(self, repository: DeliveryRepository, stretch: Stretch) -> list[Verdict]:
         return self._move(repository, stretch)
@@ -185,8 +193,12 @@ class RetryWork:
     def together(self) -> bool:
         return self.consumer.isolation == "range" and len(self.rest) > 1
 
+    @property
+    def begins(self) -> bool:
+        return False
+
     def begin(self, repository: DeliveryRepository) -> None:
-        pass
+        raise AssertionError("there is nothing to record")
 
     def settle(self, repository: DeliveryRepository, stretch: Stretch) -> list[Verdict]:
         return self._settle(repository, stretch.reports)

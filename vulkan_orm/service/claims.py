@@ -15,6 +15,7 @@ from vulkan_orm.service.deliveries import ClaimedRange, Deliveries, Delivery, Gr
 from vulkan_orm.service.settlement import Settlement
 from vulkan_orm.service.watermark import Watermark
 from vulkan_orm.store import claiming, counting, publishing
+from vulkan_orm.store.dialects import Dialect
 
 _NO_RUN = Counters(attempts=0)
 _FIRST_RUN = Counters(attempts=1)
@@ -59,18 +60,35 @@ class Claims(Settlement):
         :param upto: a message id beyond which nothing is claimed.
         """
         database = database_of(self.session)
-        claimed = self._claim_known(database, group, owner, limit, lease, watermark, upto)
-        if claimed is not None:
-            return claimed
-        left = run(self.session, claiming.waiting_range(database.dialect, group.id))
-        if (found := left.one_or_none()) is not None:
-            taken = self._take_over(database, group, found, owner, lease, limit)
-            if taken.progress < taken.last:
-                return taken
-        rows = self._unproven(database, group, watermark, limit, upto)
-        return self._take(group, owner, lease, rows) if rows else None
+        while True:
+            # Only where nothing more is known to be there does it look how far the log has come.
+            looks = watermark.exhausted
+            proven = watermark.advance(
+                self.session, group.topic_id, watermark.proven if looks else -1
+            )
+            end = _lowest(proven, upto, claiming.NO_END)
+            claimed = self._claim_unread(database.dialect, group, owner, limit, lease, end)
+            watermark.exhausted = claimed is None or len(claimed.deliveries) < limit
+            if claimed is not None:
+                return claimed
+            if looks:
+                return self._claim_left(database, group, owner, limit, lease, watermark)
 
-    def _claim_known(
+    def _claim_unread(
+        self, dialect: Dialect, group: Group, owner: str, limit: int, lease: float, end: int
+    ) -> ClaimedRange | None:
+        """The next messages up to an end, where no range waits."""
+        parameters: dict[str, Any] = {
+            "group": group.id, "topic": group.topic_id, "upto": end, "limit": limit,
+        }  # fmt: skip
+        if not dialect.writes_while_reading:
+            rows = run(self.session, claiming.unread(dialect), parameters).all()
+            return self._take(dialect, group, owner, lease, rows) if rows else None
+        parameters |= {"owner": owner, "lease": lease}
+        rows = run(self.session, claiming.claim_unread(dialect), parameters).all()
+        return _new_range(group, owner, rows[0][-1], rows[0][0], rows) if rows else None
+
+    def _claim_left(
         self,
         database: Database,
         group: Group,
@@ -78,31 +96,23 @@ class Claims(Settlement):
         limit: int,
         lease: float,
         watermark: Watermark,
-        upto: int | None,
     ) -> ClaimedRange | None:
-        """The next messages as far as the log is known to be safe to read, where no range waits."""
-        dialect = database.dialect
-        proven = watermark.proven if dialect.ids_commit_out_of_order else None
-        if proven == 0:
+        """A range that somebody left, for which those that are unread have to wait."""
+        left = run(self.session, claiming.waiting_range(database.dialect, group.id))
+        if (found := left.one_or_none()) is None:
+            watermark.check(self.session, self._position(database, group))
             return None
-        end = _lowest(proven, upto, claiming.NO_END)
-        parameters: dict[str, Any] = {
-            "group": group.id,
-            "topic": group.topic_id,
-            "upto": end,
-            "limit": limit,
-        }
-        if not dialect.writes_while_reading:
-            rows = run(self.session, claiming.unread(dialect), parameters).all()
-            return self._take(group, owner, lease, rows) if rows else None
-        parameters |= {"owner": owner, "lease": lease}
-        rows = run(self.session, claiming.claim_unread(dialect), parameters).all()
-        return _new_range(group, owner, rows[0][-1], rows[0][0], rows) if rows else None
+        taken = self._take_over(database, group, found, owner, lease, limit)
+        return taken if taken.progress < taken.last else None
 
-    def _take(self, group: Group, owner: str, lease: float, rows: Sequence[Any]) -> ClaimedRange:
-        run(
-            self.session, claiming.advance(database_of(self.session).dialect, group.id, rows[-1][0])
-        )
+    def _position(self, database: Database, group: Group) -> int:
+        found = run(self.session, claiming.position(database.dialect, group.id))
+        return int(found.scalar_one())
+
+    def _take(
+        self, dialect: Dialect, group: Group, owner: str, lease: float, rows: Sequence[Any]
+    ) -> ClaimedRange:
+        run(self.session, claiming.advance(dialect, group.id, rows[-1][0]))
         return self._add_range(group, owner, lease, rows[0][0], rows)
 
     def _add_range(
@@ -111,26 +121,6 @@ class Claims(Settlement):
         statement = claiming.add_range(group.id, first, rows[-1][0], owner, lease)
         range_id = run(self.session, statement).scalar_one()
         return _new_range(group, owner, range_id, first, rows)
-
-    def _unproven(
-        self, database: Database, group: Group, watermark: Watermark, limit: int, upto: int | None
-    ) -> Sequence[Any]:
-        """The next messages past the position, beyond what was known to be safe to read."""
-        rows: Sequence[Any] = []
-        after = run(self.session, claiming.position(database.dialect, group.id)).scalar_one()
-        # Twice, since what was proven earlier may hold only ids that were rolled back or are
-        # another topic's: nothing would ever move the position beyond those.
-        for _ in range(2):
-            proven = watermark.advance(self.session, group.topic_id, after)
-            end = _lowest(proven, upto)
-            if end is not None and end <= after:
-                break
-            log = claiming.log(database.dialect, group.topic_id, after=after, upto=end, limit=limit)
-            rows = run(self.session, log).all()
-            if rows or proven is None:
-                break
-            after = proven
-        return rows
 
     def _take_over(
         self, database: Database, group: Group, left: Any, owner: str, lease: float, limit: int
@@ -263,8 +253,8 @@ class Claims(Settlement):
         return False
 
 
-def _lowest(*ends: int | None) -> int | None:
-    return min((each for each in ends if each is not None), default=None)
+def _lowest(*ends: int | None) -> int:
+    return min(each for each in ends if each is not None)
 
 
 def _new_range(

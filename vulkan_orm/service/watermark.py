@@ -22,6 +22,8 @@ class Watermark:
     """
 
     proven: int = 0
+    #: Whether the last claim took all there was up to there.
+    exhausted: bool = True
     _mark: int = 0
     _holders: frozenset[str] = frozenset()
 
@@ -43,6 +45,11 @@ class Watermark:
             self._mark = _log_end(session, position)
             self._settle(_publishers(session, database, topic_id))
         return self.proven
+
+    def check(self, session: Session, position: int) -> None:
+        """:raises DatabaseError: VK0046 for a position beyond what was ever handed out."""
+        if database_of(session).dialect.ids_commit_out_of_order:
+            _log_end(session, position)
 
     def _still_open(self, now: frozenset[str]) -> frozenset[str]:
         # A prepared transaction changes its name when the server restarts, to one of its own kind.

@@ -145,12 +145,15 @@ def advance(dialect: Dialect, group_id: int, position: int) -> Update:
 def unread(dialect: Dialect) -> Rows:
     """What the log holds past the group's position, which is locked until the claim commits.
 
+    Its commit need not wait for the disk: a claim that a crash of the server undoes is claimed
+    again, and whoever had it can record nothing any more.
+
     Nothing where a range waits for an owner: those go first. Parameters: ``group``, ``topic``,
     ``upto``, ``limit``.
     """
     group = bindparam("group", type_=BigInteger())
     # Not joined: the planner would sort all that is unread instead of reading on from there.
-    held = dialect.materialized(position(dialect, group), "held")
+    held = dialect.materialized(position(dialect, group).where(dialect.at_ease()), "held")
     waiting = select(RangeClaim.id).where(RangeClaim.group_id == group, nobody_holds())
     return log(
         dialect,

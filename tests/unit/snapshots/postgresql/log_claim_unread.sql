@@ -1,7 +1,8 @@
 WITH held AS MATERIALIZED
 (SELECT vulkan_consumer_group.position AS position
 FROM vulkan_consumer_group
-WHERE vulkan_consumer_group.id = :group::BIGINT FOR NO KEY UPDATE),
+WHERE vulkan_consumer_group.id = :group::BIGINT
+AND set_config(:set_config_1::VARCHAR, :set_config_2::VARCHAR, true) IS NOT NULL FOR NO KEY UPDATE),
 unread AS MATERIALIZED
 (SELECT vulkan_message.id AS id, vulkan_message.key AS key, CAST(vulkan_message.payload AS TEXT) AS payload, CAST(vulkan_message.headers AS TEXT) AS headers, vulkan_message.published_at AS published, CASE WHEN (vulkan_message.deliver_at > clock_timestamp()) THEN vulkan_message.deliver_at END AS deliver_at, vulkan_message.max_retries AS max_retries, vulkan_message.max_delays AS max_delays
 FROM vulkan_message
