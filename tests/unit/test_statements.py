@@ -45,11 +45,9 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "range_add": lambda _: claiming.add_range(1, 1, 100, "owner", 30.0),
     "log_read": lambda d: claiming.log(d, 1, after=0, upto=100, limit=100),
     "log_unread": claiming.unread,
-    "range_move": lambda _: settling.move_range(
-        1, "owner", before=9, progress=10, running=11, lease=30.0
-    ),
-    "range_finish": lambda _: settling.finish_range(1, "owner", before=9),
-    "range_hand_back": lambda _: settling.hand_back_range(1, "owner", before=9, progress=10),
+    "range_move": lambda _: settling.move_range(),
+    "range_finish": lambda _: settling.finish_range(),
+    "range_hand_back": lambda _: settling.hand_back_range(),
     "range_prove": lambda d: settling.range_of(d, 1, 10, "owner"),
     "range_renew": lambda _: claiming.renew_range("owner", 30.0),
     # The retry path

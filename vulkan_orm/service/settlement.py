@@ -4,10 +4,10 @@ import logging
 import random
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import CursorResult, Executable, Update
+from sqlalchemy import CursorResult, Executable
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -139,11 +139,11 @@ class Settlement:
             recorded already.
         """
         before = _first_reported(claimed, reports) if since is None else since + 1
-        moved = settling.move_range(
-            claimed.id, claimed.owner, before=before,
-            progress=progress, running=running, lease=lease,
-        )  # fmt: skip
-        self._move(claimed, before, progress, moved)
+        if progress < claimed.last:
+            moved = {"done_to": progress, "runs": running, "lease": lease}
+            self._own(claimed, before, settling.move_range(), moved)
+        else:
+            self._own(claimed, before, settling.finish_range(), {})
         return self.apply_outcomes(reports, policy, log_successes=log_successes)
 
     def hand_back(
@@ -160,10 +160,10 @@ class Settlement:
         :raises StaleClaim: VK0030, when somebody else has the range by now.
         """
         before = _first_reported(claimed, reports)
-        handed_back = settling.hand_back_range(
-            claimed.id, claimed.owner, before=before, progress=progress
-        )
-        self._move(claimed, before, progress, handed_back)
+        if progress < claimed.last:
+            self._own(claimed, before, settling.hand_back_range(), {"done_to": progress})
+        else:
+            self._own(claimed, before, settling.finish_range(), {})
         return self.apply_outcomes(reports, policy, log_successes=log_successes)
 
     def range_progress(self, claimed: ClaimedRange) -> int | None:
@@ -230,15 +230,12 @@ class Settlement:
                 STALE_CLAIM, f"The range of message {delivery.message_id} is not ours any more."
             )
 
-    def _move(self, claimed: ClaimedRange, before: int, progress: int, moved: Update) -> None:
-        """Moves a range on by the given statement, or ends it where nothing is left of it."""
-        if progress < claimed.last:
-            self._own(claimed, moved)
-            return
-        self._own(claimed, settling.finish_range(claimed.id, claimed.owner, before=before))
-
-    def _own(self, claimed: ClaimedRange, statement: Any) -> None:
-        if run(self.session, statement).rowcount != 1:
+    def _own(
+        self, claimed: ClaimedRange, before: int, statement: Executable, values: Mapping[str, Any]
+    ) -> None:
+        """Changes the range by a statement, where it is still ours and not recorded further."""
+        proof = {"range": claimed.id, "held_by": claimed.owner, "before": before}
+        if run(self.session, statement, {**proof, **values}).rowcount != 1:
             raise StaleClaim(
                 STALE_CLAIM,
                 f"The range {claimed.first} to {claimed.last} of {claimed.group} is not ours.",

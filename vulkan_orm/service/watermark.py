@@ -57,8 +57,8 @@ class Watermark:
 
     def _settle(self, holders: frozenset[str]) -> None:
         self._holders = holders
-        if not holders:
-            self.proven = max(self.proven, self._mark)
+        if not holders and self._mark > self.proven:
+            self.proven, self.exhausted = self._mark, False
 
 
 def _publishers(session: Session, database: Database, topic_id: int) -> frozenset[str]:

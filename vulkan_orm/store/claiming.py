@@ -77,6 +77,7 @@ def nobody_holds() -> ColumnElement[bool]:
     return or_(RangeClaim.owner.is_(None), RangeClaim.lease_until < db_now())
 
 
+@built_once
 def waiting_range(dialect: Dialect, group_id: int) -> Rows:
     """The group's first range that nobody holds: handed back, or its lease ended."""
     statement = (

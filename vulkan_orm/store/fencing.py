@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Select, String, and_, cast, column, func, literal, select, table
 
 from vulkan_orm.models import MESSAGE_ID
+from vulkan_orm.store.building import built_once
 from vulkan_orm.store.dialects.base import Rows
 
 _LOCKS = table(
@@ -34,6 +35,7 @@ _ACTIVITY = table(
 )
 
 
+@built_once
 def log_end() -> Rows:
     """How far the sequence is, and whether what it says can be relied on here."""
     sequence = table(
@@ -74,6 +76,7 @@ def _publishing(installation: int, topic_id: int) -> Any:
     )
 
 
+@built_once
 def publishers(installation: int, topic_id: int) -> Select[str]:
     """The transactions that published to the topic and are still open."""
     return select(_LOCKS.c.virtualtransaction).where(_publishing(installation, topic_id))

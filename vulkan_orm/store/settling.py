@@ -11,6 +11,7 @@ from sqlalchemy import (
     String,
     Text,
     Update,
+    bindparam,
     case,
     cast,
     delete,
@@ -187,32 +188,49 @@ def log_outcomes(dialect: Dialect) -> Insert:
     return insert(DeliveryLog).from_select(list(values), found)
 
 
-def finish_range(range_id: int, owner: str, *, before: int) -> Delete:
-    return delete(RangeClaim).where(
-        RangeClaim.id == range_id, RangeClaim.owner == owner, RangeClaim.progress < before
+@built_once
+def finish_range() -> Delete:
+    """Ends a range. Parameters: ``range``, ``held_by``, ``before``, as for :func:`move_range`."""
+    return delete(RangeClaim).where(*_still_at())
+
+
+def _still_at() -> tuple[ColumnElement[bool], ...]:
+    return (
+        RangeClaim.id == bindparam("range"),
+        RangeClaim.owner == bindparam("held_by"),
+        RangeClaim.progress < bindparam("before"),
     )
 
 
-def move_range(
-    range_id: int, owner: str, *, before: int, progress: int, running: int | None, lease: float
-) -> Update:
+@built_once
+def move_range() -> Update:
     """Records how far a range is done, and which message runs next (careful mode).
 
-    ``before`` is the first message reported: what is recorded already is not recorded again.
+    Parameters: ``range``, ``held_by``, ``before``: the first message reported, since what is
+    recorded already is not recorded again; ``done_to``, ``runs``, ``lease``.
     """
     return (
         update(RangeClaim)
-        .where(RangeClaim.id == range_id, RangeClaim.owner == owner, RangeClaim.progress < before)
-        .values(progress=progress, running=running, lease_until=db_after(lease))
+        .where(*_still_at())
+        .values(
+            progress=bindparam("done_to"),
+            running=bindparam("runs", type_=BigInteger()),
+            lease_until=db_after(bindparam("lease", type_=Double())),
+        )
     )
 
 
-def hand_back_range(range_id: int, owner: str, *, before: int, progress: int) -> Update:
-    """Leaves the rest of a range to whoever claims next; what is recorded as done stays so."""
+@built_once
+def hand_back_range() -> Update:
+    """Leaves the rest of a range to whoever claims next; what is recorded as done stays so.
+
+    Parameters: ``range``, ``held_by``, ``before``, ``done_to``.
+    """
+    progress = bindparam("done_to", type_=BigInteger())
     done = case((RangeClaim.progress > progress, RangeClaim.progress), else_=progress)
     return (
         update(RangeClaim)
-        .where(RangeClaim.id == range_id, RangeClaim.owner == owner, RangeClaim.progress < before)
+        .where(*_still_at())
         .values(progress=done, running=None, owner=None, lease_until=None)
     )
 

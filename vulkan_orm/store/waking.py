@@ -3,11 +3,13 @@
 from sqlalchemy import Update, case, func, or_, select, update
 
 from vulkan_orm.models import MAX_SLEEPERS, ConsumerGroup, ExceptionQueue, Message, RangeClaim
+from vulkan_orm.store.building import built_once
 from vulkan_orm.store.claiming import READY, nobody_holds
 from vulkan_orm.store.clock import db_after, db_now
 from vulkan_orm.store.dialects.base import Dialect, Rows
 
 
+@built_once
 def look(dialect: Dialect, group_id: int, topic_id: int) -> Rows:
     """One row: what a group's idle worker has to know, at no cost that grows with the log.
 
@@ -40,6 +42,7 @@ def look(dialect: Dialect, group_id: int, topic_id: int) -> Rows:
     ).where(ConsumerGroup.id == group_id)
 
 
+@built_once
 def sleep(dialect: Dialect, group_id: int, channel: str, seconds: float) -> Update:
     """Names one more whom publishers wake, and lets all that are named sleep for so long."""
     ended = ConsumerGroup.sleeps_until < db_now()
@@ -53,6 +56,7 @@ def sleep(dialect: Dialect, group_id: int, channel: str, seconds: float) -> Upda
     )
 
 
+@built_once
 def rise(dialect: Dialect, group_id: int, channel: str) -> Update:
     """Takes a name back."""
     return (

@@ -1,5 +1,5 @@
 DELETE
 FROM vulkan_range_claim
-WHERE vulkan_range_claim.id = :id_1::BIGINT
-AND vulkan_range_claim.owner = :owner_1::VARCHAR
-AND vulkan_range_claim.progress < :progress_1::BIGINT
+WHERE vulkan_range_claim.id = :range::BIGINT
+AND vulkan_range_claim.owner = :held_by::VARCHAR
+AND vulkan_range_claim.progress < :before::BIGINT

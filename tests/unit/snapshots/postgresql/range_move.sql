@@ -1,5 +1,5 @@
 UPDATE vulkan_range_claim
-SET progress=:progress::BIGINT, running=:running::BIGINT, lease_until=(clock_timestamp() + make_interval(secs => :param_1))
-WHERE vulkan_range_claim.id = :id_1::BIGINT
-AND vulkan_range_claim.owner = :owner_1::VARCHAR
-AND vulkan_range_claim.progress < :progress_1::BIGINT
+SET progress=:done_to::BIGINT, running=:runs::BIGINT, lease_until=(clock_timestamp() + make_interval(secs => :lease))
+WHERE vulkan_range_claim.id = :range::BIGINT
+AND vulkan_range_claim.owner = :held_by::VARCHAR
+AND vulkan_range_claim.progress < :before::BIGINT

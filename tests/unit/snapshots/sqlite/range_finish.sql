@@ -1,5 +1,5 @@
 DELETE
 FROM vulkan_range_claim
-WHERE vulkan_range_claim.id = :id_1
-AND vulkan_range_claim.owner = :owner_1
-AND vulkan_range_claim.progress < :progress_1
+WHERE vulkan_range_claim.id = :range
+AND vulkan_range_claim.owner = :held_by
+AND vulkan_range_claim.progress < :before

@@ -1,5 +1,5 @@
 UPDATE vulkan_range_claim
-SET progress=CASE WHEN (vulkan_range_claim.progress > :progress_1) THEN vulkan_range_claim.progress ELSE :param_1 END, running=:running, owner=:owner, lease_until=:lease_until
-WHERE vulkan_range_claim.id = :id_1
-AND vulkan_range_claim.owner = :owner_1
-AND vulkan_range_claim.progress < :progress_2
+SET progress=CASE WHEN (vulkan_range_claim.progress > :done_to) THEN vulkan_range_claim.progress ELSE :done_to END, running=:running, owner=:owner, lease_until=:lease_until
+WHERE vulkan_range_claim.id = :range
+AND vulkan_range_claim.owner = :held_by
+AND vulkan_range_claim.progress < :before
