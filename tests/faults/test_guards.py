@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from sqlalchemy import Delete, delete, event, text
+from sqlalchemy import Delete, bindparam, delete, event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
@@ -341,8 +341,11 @@ def test_without_proof_of_the_range_the_effects_happen_twice(
 ) -> None:
     """R18: what the ownership of the range commit prevents."""
 
-    def trust(self: Settlement, claimed: ClaimedRange, statement: Any) -> None:
-        run(self.session, statement)
+    def trust(
+        self: Settlement, claimed: ClaimedRange, before: int, statement: Any, values: Any
+    ) -> None:
+        proof = {"range": claimed.id, "held_by": claimed.owner, "before": before}
+        run(self.session, statement, {**proof, **values})
 
     monkeypatch.setattr(Settlement, "_own", trust)
     overtaken(site, "range")
@@ -376,8 +379,8 @@ def test_without_the_owner_in_that_delete_the_claim_of_another_is_gone(
 ) -> None:
     """R18: what the owner in it prevents."""
 
-    def finish(range_id: int, owner: str, *, before: int) -> Delete:
-        return delete(RangeClaim).where(RangeClaim.id == range_id)
+    def finish() -> Delete:
+        return delete(RangeClaim).where(RangeClaim.id == bindparam("range"))
 
     monkeypatch.setattr(settling, "finish_range", finish)
     late, _ = _two_owners_of_a_range(site)

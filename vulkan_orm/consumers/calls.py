@@ -70,7 +70,7 @@ class Caller:
         decode, policy = self.consumer.codec.decode, self.consumer.policy
         wants_meta = self.consumer.injection.meta
         began = time.monotonic()
-        until, breath = began + RANGE_TARGET, began + BREATH
+        until, breath, waits = began + RANGE_TARGET, began + BREATH, 0
         for place, text in enumerate(deliveries.payloads):
             if not self.may_go_on(began, until, unit):
                 return
@@ -97,7 +97,10 @@ class Caller:
                 stretch.reports.append(report(deliveries[place], outcome, began, now))
             began = now
             if now > breath:
-                yield Breathe()
+                # One that has waited for the database has let others go on meanwhile.
+                waited, waits = waits, 0 if unit is None else unit.savepoints
+                if waited == waits:
+                    yield Breathe()
                 breath = time.monotonic() + BREATH
 
     def may_go_on(self, now: float, until: float, unit: UnitOfWork | None) -> bool:

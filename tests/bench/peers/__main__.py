@@ -67,7 +67,7 @@ def _figure(value: float) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.peers", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--messages", type=int, default=60_000, help="of the quickest systems")
+    parser.add_argument("--messages", type=int, default=100_000, help="of the quickest systems")
     parser.add_argument("--environments", type=Path, default=Path(".nox/peers"), metavar="FOLDER")
     parser.add_argument("--systems", default="", help="these, separated by commas")
     parser.add_argument("--only", default="", help="phases whose title holds this")

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import protocol
 import uvloop
@@ -55,8 +56,8 @@ async def one(number: int) -> None:
     await app.push(handle.job.with_kwargs(**protocol.message(number)))
 
 
-async def bulk(numbers: Sequence[int]) -> None:
-    jobs = [handle.job.with_kwargs(**protocol.message(each)) for each in numbers]
+async def bulk(messages: Sequence[Any]) -> None:
+    jobs = [handle.job.with_kwargs(**each) for each in messages]
     async for _ in app.push_many(jobs, batch_size=len(jobs)):
         pass
 

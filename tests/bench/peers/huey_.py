@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import protocol
 from huey import SqliteHuey
@@ -35,9 +36,9 @@ def one(number: int) -> None:
     handle(protocol.message(number))
 
 
-def bulk(numbers: Sequence[int]) -> None:
-    for each in numbers:
-        one(each)
+def bulk(messages: Sequence[Any]) -> None:
+    for each in messages:
+        handle(each)
 
 
 def work() -> None:

@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import asyncpg
 import protocol
@@ -37,17 +38,17 @@ async def disconnect() -> None:
     await connection.close()
 
 
-def _text(number: int) -> bytes:
-    return json.dumps(protocol.message(number)).encode()
+def _text(message: Any) -> bytes:
+    return json.dumps(message).encode()
 
 
 async def one(number: int) -> None:
-    await queries.enqueue("bench", _text(number))
+    await queries.enqueue("bench", _text(protocol.message(number)))
 
 
-async def bulk(numbers: Sequence[int]) -> None:
-    amount = len(numbers)
-    await queries.enqueue(["bench"] * amount, [_text(each) for each in numbers], [0] * amount)
+async def bulk(messages: Sequence[Any]) -> None:
+    amount = len(messages)
+    await queries.enqueue(["bench"] * amount, [_text(each) for each in messages], [0] * amount)
 
 
 async def work() -> None:

@@ -3,6 +3,7 @@
 import logging
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import protocol
 import uvloop
@@ -37,8 +38,8 @@ async def one(number: int) -> None:
     await handle.defer_async(**protocol.message(number))
 
 
-async def bulk(numbers: Sequence[int]) -> None:
-    await handle.batch_defer_async(*[protocol.message(each) for each in numbers])
+async def bulk(messages: Sequence[Any]) -> None:
+    await handle.batch_defer_async(*messages)
 
 
 async def work() -> None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
@@ -35,6 +36,10 @@ vulkan = Vulkan(
 bench = vulkan.topic("bench", Message)
 
 
+def make(number: int) -> Message:
+    return Message(**protocol.message(number))
+
+
 def setup() -> None:
     vulkan.upgrade()
 
@@ -49,12 +54,12 @@ def disconnect() -> None:
 
 def one(number: int) -> None:
     with Session(vulkan.engine) as session, session.begin():
-        bench.publish(session, Message(**protocol.message(number)))
+        bench.publish(session, make(number))
 
 
-def bulk(numbers: Sequence[int]) -> None:
+def bulk(messages: Sequence[Any]) -> None:
     with Session(vulkan.engine) as session, session.begin():
-        bench.publish_many(session, [Message(**protocol.message(each)) for each in numbers])
+        bench.publish_many(session, messages)
 
 
 def work() -> None:

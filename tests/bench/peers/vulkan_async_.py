@@ -5,11 +5,11 @@ import sys
 import protocol
 import vulkan_
 from sqlalchemy.ext.asyncio import create_async_engine
-from vulkan_ import AT_ONCE, Message, bulk, connect, disconnect, one, setup
+from vulkan_ import AT_ONCE, Message, bulk, connect, disconnect, make, one, setup
 
 from vulkan_orm import Vulkan
 
-__all__ = ["bulk", "connect", "disconnect", "one", "setup", "work"]
+__all__ = ["bulk", "connect", "disconnect", "make", "one", "setup", "work"]
 
 
 async def work() -> None:
