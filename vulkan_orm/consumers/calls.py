@@ -53,6 +53,8 @@ class Caller:
         self._stop = stop
         self._lease = lease
         self.report_successes = report_successes
+        self._breath = 0.0
+        self._savepoints = 0
 
     def calls(
         self,
@@ -70,7 +72,7 @@ class Caller:
         decode, policy = self.consumer.codec.decode, self.consumer.policy
         wants_meta = self.consumer.injection.meta
         began = time.monotonic()
-        until, breath, waits = began + RANGE_TARGET, began + BREATH, 0
+        until = began + RANGE_TARGET
         for place, text in enumerate(deliveries.payloads):
             if not self.may_go_on(began, until, unit):
                 return
@@ -96,12 +98,14 @@ class Caller:
             if outcome is not None or self.report_successes:
                 stretch.reports.append(report(deliveries[place], outcome, began, now))
             began = now
-            if now > breath:
-                # One that has waited for the database has let others go on meanwhile.
-                waited, waits = waits, 0 if unit is None else unit.savepoints
-                if waited == waits:
-                    yield Breathe()
-                breath = time.monotonic() + BREATH
+            if now > self._breath and self._needs_breath(now, unit):
+                yield Breathe()
+
+    def _needs_breath(self, now: float, unit: UnitOfWork | None) -> bool:
+        """Whether it is time, and nobody has waited for the database meanwhile."""
+        self._breath = now + BREATH
+        before, self._savepoints = self._savepoints, 0 if unit is None else unit.savepoints
+        return before == self._savepoints
 
     def may_go_on(self, now: float, until: float, unit: UnitOfWork | None) -> bool:
         """Whether one more may start in this transaction."""
