@@ -1,9 +1,12 @@
 """The first delivery: ranges of the log."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from sqlalchemy.exc import DBAPIError
 
 from vulkan_orm.consumers.context import Worker, nothing
 from vulkan_orm.consumers.handlers import Consumer
@@ -12,9 +15,12 @@ from vulkan_orm.consumers.running import Tally
 from vulkan_orm.consumers.steps import Begin, Collect, Steps, transact
 from vulkan_orm.consumers.work import RangeWork
 from vulkan_orm.core import pace
+from vulkan_orm.diagnostics import VulkanError
 from vulkan_orm.service.deliveries import ClaimedRange, Group
 from vulkan_orm.service.repository import DeliveryRepository
 from vulkan_orm.service.watermark import Watermark
+
+logger = logging.getLogger("vulkan_orm.consumers")
 
 
 @dataclass(slots=True)
@@ -71,12 +77,15 @@ class MessageConsumer:
         return self._begun is not None
 
     def give_back(self) -> Steps[None]:
-        """Gives back what was claimed ahead and will not be run."""
-        held = yield from self._collect()
-        if held is not None:
-            work, lease = held
-            self.worker.release(work, lease)
-            yield from transact(work.hand_back)
+        """Gives back what was claimed ahead and will not be run; else it waits for its lease."""
+        try:
+            held = yield from self._collect()
+            if held is not None:
+                work, lease = held
+                self.worker.release(work, lease)
+                yield from transact(work.hand_back)
+        except (VulkanError, DBAPIError) as error:
+            logger.warning("%s: a range ahead could not be given back: %s", self.group, error)
 
     def _claiming(self, upto: int | None) -> Callable[[DeliveryRepository], ClaimedRange | None]:
         owner, limit = self.worker.next_owner(), self.size
