@@ -4,7 +4,7 @@ import threading
 from uuid import uuid4
 
 from tests.faults.support import Job, Site
-from vulkan_orm import DeliveryRepository
+from vulkan_orm import DeliveryRepository, RetryPolicy
 from vulkan_orm.consumers import loop
 from vulkan_orm.service.watermark import Watermark
 
@@ -38,3 +38,28 @@ def test_ranges_claimed_at_once_neither_overlap_nor_leave_a_gap(site: Site) -> N
         thread.join()
     assert sorted(each for ids in claimed for each in ids) == messages
     assert all(ids == sorted(ids) for ids in claimed)
+
+
+def test_a_range_that_another_is_taking_does_not_hide_what_is_unread(
+    postgresql_site: Site,
+) -> None:
+    """R45: it goes first, but not while somebody has it in hand."""
+    site = postgresql_site
+    messages = site.publish(*[Job(n=number) for number in range(4)])
+    group = site.group()
+
+    def claim(repository: DeliveryRepository, limit: int) -> list[int]:
+        claimed = repository.claim_range(
+            group, uuid4().hex, limit=limit, lease=60, watermark=Watermark()
+        )
+        return [each.message_id for each in claimed.deliveries] if claimed else []
+
+    with site.repository() as repository:
+        begun = repository.claim_range(group, "first", limit=2, lease=60, watermark=Watermark())
+        assert begun is not None
+    with site.repository() as repository:
+        repository.hand_back(begun, [], RetryPolicy(), progress=begun.progress)
+    with site.repository() as taking:
+        assert claim(taking, 2) == messages[:2]
+        with site.repository() as other:
+            assert claim(other, 10) == messages[2:]

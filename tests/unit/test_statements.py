@@ -44,7 +44,7 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "group_advance": lambda d: claiming.advance(d, 1, 100),
     "range_add": lambda _: claiming.add_range(1, 1, 100, "owner", 30.0),
     "log_read": lambda d: claiming.log(d, 1, after=0, upto=100, limit=100),
-    "log_unread": claiming.unread,
+    "log_unread": lambda d: claiming.unread(d, True),
     "range_move": lambda _: settling.move_range(),
     "range_finish": lambda _: settling.finish_range(),
     "range_hand_back": lambda _: settling.hand_back_range(),
@@ -67,7 +67,7 @@ EVERYWHERE: dict[str, Callable[[Dialect], ClauseElement]] = {
     "recover_runs": lambda d: recovering.expired_runs(d, 100),
 }
 POSTGRESQL: dict[str, Callable[[Dialect], ClauseElement]] = {
-    "log_claim_unread": claiming.claim_unread,
+    "log_claim_unread": lambda d: claiming.claim_unread(d, True),
     "draw_ids": lambda d: publishing.draw(d, INSTALLATION),
     "fence_log_end": lambda _: fencing.log_end(),
     "fence_publishers": lambda _: fencing.publishers(INSTALLATION, 1),

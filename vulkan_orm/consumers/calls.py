@@ -144,7 +144,7 @@ class Caller:
         return raised
 
     def _heed(self, raised: BaseException | None) -> None:
-        if raised.__class__ is KeyboardInterrupt:
+        if raised is not None and isinstance(raised, KeyboardInterrupt):
             self._stop.interrupt()
 
     def keeps(self, raised: BaseException | None) -> bool:

@@ -207,7 +207,7 @@ class RetryWork:
         self.rest = self.rest[stretch.count :]
 
     def is_settled(self, repository: DeliveryRepository, stretch: Stretch) -> bool:
-        return not repository.owns(stretch.reports[-1].delivery)
+        return not stretch.reports or not repository.owns(stretch.reports[-1].delivery)
 
     def hand_back(self, repository: DeliveryRepository) -> None:
         # Their attempts were counted when they were claimed, so each has an outcome to record.

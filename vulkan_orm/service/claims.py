@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from vulkan_orm.columns import in_utc
@@ -67,25 +68,43 @@ class Claims(Settlement):
                 self.session, group.topic_id, watermark.proven if looks else -1
             )
             end = _lowest(proven, upto, claiming.NO_END)
-            claimed = self._claim_unread(database.dialect, group, owner, limit, lease, end)
+            claim = partial(self._claim_unread, database.dialect, group, owner, limit, lease, end)
+            claimed = claim(waiting_first=True)
             watermark.exhausted = claimed is None or len(claimed.deliveries) < limit
             if claimed is not None:
                 return claimed
             if looks:
-                return self._claim_left(database, group, owner, limit, lease, watermark)
+                break
+        left = self._claim_left(database, group, owner, limit, lease)
+        # Again, for the range that waited may be in the hands of another by now, or at its end.
+        claimed = left or claim(waiting_first=False)
+        if claimed is None:
+            watermark.check(self.session, self._position(database, group))
+        return claimed
 
     def _claim_unread(
-        self, dialect: Dialect, group: Group, owner: str, limit: int, lease: float, end: int
+        self,
+        dialect: Dialect,
+        group: Group,
+        owner: str,
+        limit: int,
+        lease: float,
+        end: int,
+        *,
+        waiting_first: bool,
     ) -> ClaimedRange | None:
-        """The next messages up to an end, where no range waits."""
+        """The next messages up to an end.
+
+        :param waiting_first: none where a range waits.
+        """
         parameters: dict[str, Any] = {
             "group": group.id, "topic": group.topic_id, "upto": end, "limit": limit,
         }  # fmt: skip
         if not dialect.writes_while_reading:
-            rows = run(self.session, claiming.unread(dialect), parameters).all()
+            rows = run(self.session, claiming.unread(dialect, waiting_first), parameters).all()
             return self._take(dialect, group, owner, lease, rows) if rows else None
         parameters |= {"owner": owner, "lease": lease}
-        rows = run(self.session, claiming.claim_unread(dialect), parameters).all()
+        rows = run(self.session, claiming.claim_unread(dialect, waiting_first), parameters).all()
         return _new_range(group, owner, rows[0][-1], rows[0][0], rows) if rows else None
 
     def _claim_left(
@@ -95,12 +114,10 @@ class Claims(Settlement):
         owner: str,
         limit: int,
         lease: float,
-        watermark: Watermark,
     ) -> ClaimedRange | None:
-        """A range that somebody left, for which those that are unread have to wait."""
+        """A range that somebody left, for which what is unread has to wait."""
         left = run(self.session, claiming.waiting_range(database.dialect, group.id))
         if (found := left.one_or_none()) is None:
-            watermark.check(self.session, self._position(database, group))
             return None
         taken = self._take_over(database, group, found, owner, lease, limit)
         return taken if taken.progress < taken.last else None

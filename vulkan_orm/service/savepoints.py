@@ -56,8 +56,10 @@ class Waiting:
         return commands
 
     def _close(self, name: str) -> int:
-        level = self._open.index(name) + 1 if name in self._open else 0
-        del self._open[max(level - 1, 0) :]
+        if name not in self._open:
+            return 0
+        level = self._open.index(name) + 1
+        del self._open[level - 1 :]
         return level
 
     def _unsend(self, name: str) -> bool:

@@ -143,36 +143,37 @@ def advance(dialect: Dialect, group_id: int, position: int) -> Update:
 
 
 @built_once
-def unread(dialect: Dialect) -> Rows:
+def unread(dialect: Dialect, waiting_first: bool) -> Rows:
     """What the log holds past the group's position, which is locked until the claim commits.
 
     Its commit need not wait for the disk: a claim that a crash of the server undoes is claimed
     again, and whoever had it can record nothing any more.
 
-    Nothing where a range waits for an owner: those go first. Parameters: ``group``, ``topic``,
-    ``upto``, ``limit``.
+    With ``waiting_first`` nothing where a range waits for an owner, since those go first.
+    Parameters: ``group``, ``topic``, ``upto``, ``limit``.
     """
     group = bindparam("group", type_=BigInteger())
     # Not joined: the planner would sort all that is unread instead of reading on from there.
     held = dialect.materialized(position(dialect, group).where(dialect.at_ease()), "held")
     waiting = select(RangeClaim.id).where(RangeClaim.group_id == group, nobody_holds())
-    return log(
+    found = log(
         dialect,
         bindparam("topic", type_=BigInteger()),
         after=select(held.c.position).scalar_subquery(),
         upto=bindparam("upto", type_=BigInteger()),
         limit=bindparam("limit", type_=BigInteger()),
-    ).where(~waiting.exists())
+    )
+    return found.where(~waiting.exists()) if waiting_first else found
 
 
 @built_once
-def claim_unread(dialect: Dialect) -> Rows:
+def claim_unread(dialect: Dialect, waiting_first: bool) -> Rows:
     """The same, and in the same statement the group moves on and the range is ours.
 
     Returns the range's id in a last column. Parameters: those of :func:`unread`, ``owner``,
     ``lease``.
     """
-    found = unread(dialect).cte("unread").prefix_with("MATERIALIZED")
+    found = unread(dialect, waiting_first).cte("unread").prefix_with("MATERIALIZED")
     ends = (
         select(func.min(found.c.id).label("first"), func.max(found.c.id).label("last"))
         .having(func.count() > 0)
