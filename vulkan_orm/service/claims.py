@@ -63,7 +63,7 @@ class Claims(Settlement):
         database = database_of(self.session)
         while True:
             # Only where nothing more is known to be there does it look how far the log has come.
-            looks = watermark.exhausted
+            looks, before = watermark.exhausted, watermark.proven
             proven = watermark.advance(
                 self.session, group.topic_id, watermark.proven if looks else -1
             )
@@ -73,7 +73,8 @@ class Claims(Settlement):
             watermark.exhausted = claimed is None or len(claimed.deliveries) < limit
             if claimed is not None:
                 return claimed
-            if looks:
+            # What was proven just now may hold only ids that were rolled back, or another topic's.
+            if looks and watermark.proven == before:
                 break
         left = self._claim_left(database, group, owner, limit, lease)
         # Again, for the range that waited may be in the hands of another by now, or at its end.

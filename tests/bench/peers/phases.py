@@ -14,7 +14,7 @@ from tests.bench.peers.crew import SYSTEMS, Crew, System
 from tests.databases import Cluster
 
 # Slow systems get a part of the work, so that none takes minutes.
-SHARES = {"procrastinate": 0.07, "chancy": 0.35, "huey": 0.1, "vulkan_sqlite": 0.5}
+SHARES = {"procrastinate": 0.03, "chancy": 0.2, "huey": 0.05, "vulkan_sqlite": 0.5}
 
 
 @dataclass(frozen=True, slots=True)
