@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.bench.process import Helper, drain
-from tests.bench.setting import Order, Setting
+from tests.bench.setting import Order, Setting, expect
 
 MAX_WAL = 50
 # Of memory: what a drain of ten times as many may take more, for chance alone.
@@ -58,4 +58,6 @@ def _written(setting: Setting, count: int) -> Iterator[Cost]:
 def _peak(setting: Setting, amount: int) -> int:
     helper = Helper(drain, setting.url, setting.deep(amount), setting.name())
     helper.release()
-    return helper.end()
+    ended = helper.end()
+    expect(ended.done, amount)
+    return ended.peak

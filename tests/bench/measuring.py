@@ -26,6 +26,8 @@ class Comparison:
     factor: int = 1
     #: The share of the last floor that ours is to reach.
     least: float | None = None
+    #: Whether its ways run in new processes, which no warming up reaches.
+    apart: bool = False
 
     @property
     def ways(self) -> Sequence[Way]:
@@ -67,10 +69,10 @@ class Result:
 
 
 def measure(comparison: Comparison, *, rounds: int, messages: int) -> Result:
-    """Runs each way once to warm up, then all of them in every round, in changing order."""
+    """Runs each way a little to warm up, then all of them in every round, in changing order."""
     count = messages * comparison.factor
     figures = {way.name: Figure(way.name) for way in comparison.ways}
-    for way in comparison.ways:
+    for way in [] if comparison.apart else comparison.ways:
         way.run(min(count, 500))
     for turn in range(rounds):
         for way in comparison.ways if turn % 2 else reversed(comparison.ways):

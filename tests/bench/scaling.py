@@ -30,6 +30,7 @@ class Scaling:
                 [Way("vulkan drain, one process", self._processes(1))],
                 factor=40,
                 least=1.3,
+                apart=True,
             ),
             Comparison(
                 f"first {SHALLOW:,} of many waiting",
@@ -52,14 +53,17 @@ class Scaling:
 
     def _waking(self, words: str, options: dict[str, str]) -> list[Comparison]:
         """Publishers beside a worker, and beside one more that finds nothing to do."""
-        off = Way("workers that poll", self._publishers(options, 1, False))
         return [
             Comparison(
                 f"{PUBLISHERS} publishers{words}",
                 "messages",
                 Way("a worker that is woken", self._publishers(options, 1, True)),
-                [off],
+                [
+                    Way("no worker", self._publishers(options, 0, False)),
+                    Way("a worker that polls", self._publishers(options, 1, False)),
+                ],
                 least=0.85,
+                apart=True,
             ),
             Comparison(
                 f"{PUBLISHERS} publishers{words}, an idle worker more",
@@ -67,13 +71,15 @@ class Scaling:
                 Way("workers that are woken", self._publishers(options, 2, True)),
                 [Way("workers that poll", self._publishers(options, 2, False))],
                 least=0.85,
+                apart=True,
             ),
         ]
 
     def _processes(self, number: int) -> Callable[[int], float]:
         def run(count: int) -> float:
             topic, group = self._setting.filled(count), self._setting.name()
-            return together([Helper(drain, self._setting.url, topic, group) for _ in range(number)])
+            url = self._setting.url
+            return together([Helper(drain, url, topic, group) for _ in range(number)], count)
 
         return run
 
@@ -130,12 +136,12 @@ class Scaling:
 
         def run(count: int) -> float:
             topic, group = self._setting.name(), self._setting.name()
-            each = max(1, count // PUBLISHERS)
+            shares = [len(range(first, count, PUBLISHERS)) for first in range(PUBLISHERS)]
             crew = [Helper(work, self._setting.url, topic, group, wake_up) for _ in range(workers)]
             for helper in crew:
                 helper.release()
-            publishers = [Helper(publish, url, topic, each) for _ in range(PUBLISHERS)]
-            seconds = together(publishers)
+            publishers = [Helper(publish, url, topic, share, wake_up) for share in shares]
+            seconds = together(publishers, count)
             for helper in crew:
                 helper.stop()
             return seconds
