@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
+from tests.bench.bulk import Bulk
 from tests.bench.costs import costs
 from tests.bench.delivering import Delivering
 from tests.bench.embedded import Embedded
@@ -22,7 +23,7 @@ from tests.bench.scaling import Scaling
 from tests.bench.setting import Setting
 from tests.databases import POSTGRESQL_VARIABLE, Cluster, postgresql_url
 
-KINDS = (Publishing, Delivering, Retrying, Embedded, Scaling)
+KINDS = (Publishing, Bulk, Delivering, Retrying, Embedded, Scaling)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

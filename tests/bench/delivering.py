@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import psycopg
-from psycopg.rows import TupleRow
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
@@ -12,7 +11,6 @@ from tests.bench.measuring import Comparison, Way
 from tests.bench.setting import Effect, Order, Setting, effect, expect, stopwatch
 from vulkan_orm import Outcome
 
-BATCH = 1000
 _POSITION = "SELECT position FROM bench_cursor FOR UPDATE"
 _READ = """
     SELECT id, key, payload::text, headers, published_at FROM vulkan_message
@@ -150,14 +148,10 @@ class Delivering:
     def bare_async(self, count: int) -> float:
         topic_id = self._setting.topic_id(self._setting.filled(count))
 
-        async def read() -> float:
-            connection = await psycopg.AsyncConnection.connect(self._setting.conninfo)
-            async with connection:
-                with stopwatch() as took:
-                    expect(await _read_async(connection, topic_id, _nothing), count)
-            return took[0]
+        async def read(connection: psycopg.AsyncConnection) -> None:
+            expect(await _read_async(connection, topic_id, _nothing), count)
 
-        return self._setting.loop.run(read())
+        return self._setting.timed_async(read)
 
     def bare_writes(self, count: int) -> float:
         bare = self._setting.bare
@@ -206,7 +200,7 @@ async def _nothing(order: Order) -> None:
 
 
 async def _read_async(
-    connection: psycopg.AsyncConnection[TupleRow],
+    connection: psycopg.AsyncConnection,
     topic_id: int,
     handle: Callable[[Order], Awaitable[None]],
 ) -> int:

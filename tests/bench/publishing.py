@@ -1,17 +1,14 @@
-"""Publishing, beside the same inserts without us."""
+"""Publishing one by one, beside the same inserts without us."""
 
 from sqlalchemy import insert
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
 
 from tests.bench.measuring import Comparison, Way
 from tests.bench.setting import Setting, orders, plain_log, stopwatch, texts
 
-BULK = 1000
-_PLAIN = "INSERT INTO bench_log (id, payload) VALUES (nextval('bench_log_id'), %s::jsonb)"
-_INSERT = f"{_PLAIN} RETURNING id"
-_UNNEST = """
-    INSERT INTO bench_log (id, payload)
-    SELECT nextval('bench_log_id'), p::jsonb FROM unnest(%s::text[]) p RETURNING id
+_INSERT = """
+    INSERT INTO bench_log (id, payload) VALUES (nextval('bench_log_id'), %s::jsonb) RETURNING id
 """
 
 
@@ -34,15 +31,11 @@ class Publishing:
                 least=0.77,
             ),
             Comparison(
-                "publish_many, 1,000 a transaction",
+                "publish, one a transaction, async",
                 "messages",
-                Way("vulkan publish_many", self.many),
-                [
-                    Way("bare psycopg: executemany", self.bare_executemany),
-                    Way("bare psycopg: unnest", self.bare_unnest),
-                    Way("SQLAlchemy insertmanyvalues, RETURNING", self.insertmanyvalues),
-                ],
-                factor=4,
+                Way("vulkan publish, AsyncSession", self.one_by_one_async),
+                [Way("the same plain insert, same AsyncSession", self.session_async)],
+                least=0.77,
             ),
         ]
 
@@ -73,42 +66,31 @@ class Publishing:
                 bare.commit()
         return took[0]
 
-    def many(self, count: int) -> float:
-        _, topic = self._setting.topic()
+    def one_by_one_async(self, count: int) -> float:
+        engine = self._setting.async_engine
+        _, topic = self._setting.topic(engine=engine)
         payloads = orders(count)
-        with stopwatch() as took:
-            for start in range(0, count, BULK):
-                with Session(self._setting.engine) as session, session.begin():
-                    topic.publish_many(session, payloads[start : start + BULK])
-        return took[0]
 
-    def insertmanyvalues(self, count: int) -> float:
+        async def publish() -> float:
+            with stopwatch() as took:
+                for payload in payloads:
+                    async with AsyncSession(engine) as session, session.begin():
+                        await topic.publish(session, payload)
+            return took[0]
+
+        return self._setting.loop.run(publish())
+
+    def session_async(self, count: int) -> float:
+        engine = self._setting.async_engine
         payloads = orders(count)
-        statement = insert(plain_log).returning(plain_log.c.id, sort_by_parameter_order=True)
-        with stopwatch() as took:
-            for start in range(0, count, BULK):
-                with Session(self._setting.engine) as session, session.begin():
-                    rows = [
-                        {"payload": payload.model_dump(mode="json")}
-                        for payload in payloads[start : start + BULK]
-                    ]
-                    session.execute(statement, rows).scalars().all()
-        return took[0]
+        statement = insert(plain_log).returning(plain_log.c.id)
 
-    def bare_executemany(self, count: int) -> float:
-        bare, payloads = self._setting.bare, texts(count)
-        with stopwatch() as took:
-            for start in range(0, count, BULK):
-                with bare.cursor() as cursor:
-                    rows = [(payload,) for payload in payloads[start : start + BULK]]
-                    cursor.executemany(_PLAIN, rows)
-                bare.commit()
-        return took[0]
+        async def publish() -> float:
+            with stopwatch() as took:
+                for payload in payloads:
+                    async with AsyncSession(engine) as session, session.begin():
+                        row = {"payload": payload.model_dump(mode="json")}
+                        (await session.execute(statement, row)).scalar_one()
+            return took[0]
 
-    def bare_unnest(self, count: int) -> float:
-        bare, payloads = self._setting.bare, texts(count)
-        with stopwatch() as took:
-            for start in range(0, count, BULK):
-                bare.execute(_UNNEST, [payloads[start : start + BULK]]).fetchall()
-                bare.commit()
-        return took[0]
+        return self._setting.loop.run(publish())

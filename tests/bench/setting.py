@@ -5,7 +5,7 @@ import itertools
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -161,6 +161,17 @@ class Setting:
             self._deep[count] = topic.name
         self.empty()
         return self._deep[count]
+
+    def timed_async(self, work: Callable[[psycopg.AsyncConnection], Awaitable[None]]) -> float:
+        """The seconds that work takes on a bare async connection."""
+
+        async def run() -> float:
+            async with await psycopg.AsyncConnection.connect(self.conninfo) as connection:
+                with stopwatch() as took:
+                    await work(connection)
+            return took[0]
+
+        return self.loop.run(run())
 
     def with_options(self, options: dict[str, str]) -> str:
         """The URL of the database for connections with such settings."""

@@ -17,7 +17,7 @@ def test_the_benchmark_prints_every_comparison(
     main(["--rounds", "1", *small, "--json", str(file)])
     printed = capsys.readouterr().out
     results = json.loads(file.read_text(encoding="utf-8"))["results"]
-    assert len(results) == 16
+    assert len(results) == 20
     for result in results:
         assert result["title"] in printed
         assert all(floor["share"] > 0 for floor in result["floors"])
