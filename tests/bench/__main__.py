@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     url = make_url(asked.database) if asked.database else postgresql_url()
     cluster = Cluster(url.set(drivername="postgresql+psycopg"))
     with cluster.database() as database, closing(Setting(database, depth=asked.depth)) as setting:
-        facts = circumstances(setting)
+        facts = circumstances(setting, asked.rounds)
         print("; ".join(f"{name} {value}" for name, value in facts.items()), "\n", flush=True)
         comparisons = [each for kind in KINDS for each in kind(setting).comparisons()]
         results = [
@@ -40,11 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if asked.only in each.title
         ]
         print("\n".join([*table(results), "", *targets(results)]))
-        if asked.only in "costs":
-            lines = (each.line for each in costs(setting, asked.messages, asked.memory))
+        asks = asked.only in "costs"
+        found = list(costs(setting, asked.messages, asked.memory)) if asks else []
+        if found:
+            lines = (each.line for each in found)
             print("\n".join(["", "| cost | measured | at most |", "|---|---|---|", *lines]))
     if asked.json:
-        text = json.dumps(document(facts, results), indent=2)
+        text = json.dumps(document(facts, results, found), indent=2)
         asked.json.write_text(f"{text}\n", encoding="utf-8")
 
 

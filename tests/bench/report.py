@@ -3,10 +3,13 @@
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from tests.bench.costs import Cost
 from tests.bench.measuring import Figure, Result
 from tests.bench.setting import Setting
 
@@ -14,11 +17,12 @@ PACKAGES = ("vulkan-orm", "sqlalchemy", "psycopg", "pydantic")
 SETTINGS = ("server_version", "fsync", "synchronous_commit")
 
 
-def circumstances(setting: Setting) -> dict[str, str]:
+def circumstances(setting: Setting, rounds: int) -> dict[str, str]:
     """When, where and with what: figures of another machine do not compare."""
     facts = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "rounds": str(rounds),
         "python": platform.python_version(),
     }
     facts |= {name: version(name) for name in PACKAGES}
@@ -27,6 +31,14 @@ def circumstances(setting: Setting) -> dict[str, str]:
         facts[f"postgresql {name}"] = str(row[0]) if row else ""
     setting.bare.commit()
     return facts
+
+
+def _processor() -> str:
+    """Its model, where the system names it."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.machine())
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
@@ -56,8 +68,14 @@ def targets(results: Sequence[Result]) -> Iterator[str]:
             yield f"| {line} |"
 
 
-def document(facts: Mapping[str, str], results: Sequence[Result]) -> dict[str, Any]:
-    return {"circumstances": dict(facts), "results": [_described(result) for result in results]}
+def document(
+    facts: Mapping[str, str], results: Sequence[Result], costs: Sequence[Cost]
+) -> dict[str, Any]:
+    return {
+        "circumstances": dict(facts),
+        "results": [_described(result) for result in results],
+        "costs": [asdict(cost) for cost in costs],
+    }
 
 
 def _described(result: Result) -> dict[str, Any]:
@@ -71,4 +89,5 @@ def _described(result: Result) -> dict[str, Any]:
         "count": result.count,
         "ours": {"way": result.ours.way, "rates": result.ours.rates},
         "floors": floors,
+        "least": result.least,
     }

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = _parser().parse_args(arguments)
     cluster = Cluster(postgresql_url())
     with cluster.database() as database, closing(Setting(database)) as setting:
-        facts = circumstances(setting)
+        facts = circumstances(setting, asked.rounds)
     print("; ".join(f"{name} {value}" for name, value in facts.items()), "\n", flush=True)
     bench = Bench(cluster, asked.environments, asked.messages)
     chosen = asked.systems.split(",") if asked.systems else list(SYSTEMS)
