@@ -486,7 +486,8 @@ def test_deliver_to_a_group_without_a_handler_is_vk0002(shop: Shop) -> None:
 def test_drain_counts_outcomes(shop: Shop) -> None:
     shop.publish({}, {}, {"dead": "x"}, {"bad": "y"})
     result = shop("drain")
-    assert result.stdout.splitlines()[0] == "succeeded 2"
+    # The draw for the wait of the one that failed may let it run again at once.
+    assert "succeeded 2" in result.stdout.splitlines()
     assert sorted(result.stdout.splitlines()[1:])[-1] == "terminal 1"
     shop.publish({})
     assert shop.json("drain")["outcomes"]["succeeded"] == 1
