@@ -17,7 +17,7 @@ from tests.bench.delivering import Delivering
 from tests.bench.embedded import Embedded
 from tests.bench.measuring import measure
 from tests.bench.publishing import Publishing
-from tests.bench.report import circumstances, document, table, targets
+from tests.bench.report import circumstances, document, spent, table, targets
 from tests.bench.retrying import Retrying
 from tests.bench.scaling import Scaling
 from tests.bench.setting import Setting
@@ -39,12 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for each in comparisons
             if asked.only in each.title
         ]
-        print("\n".join([*table(results), "", *targets(results)]))
-        asks = asked.only in "costs"
-        found = list(costs(setting, asked.messages, asked.memory)) if asks else []
-        if found:
-            lines = (each.line for each in found)
-            print("\n".join(["", "| cost | measured | at most |", "|---|---|---|", *lines]))
+        print("\n".join(table(results)), "\n", flush=True)
+        sizes = {"rounds": asked.rounds, "messages": asked.messages, "memory": asked.memory}
+        found = list(costs(setting, **sizes)) if asked.only in "costs" else []
+        print("\n".join([*spent(found), "", *targets(results, found)]))
     if asked.json:
         text = json.dumps(document(facts, results, found), indent=2)
         asked.json.write_text(f"{text}\n", encoding="utf-8")
@@ -59,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--database", metavar="URL", help=f"the server (else {POSTGRESQL_VARIABLE}, else local)"
     )
-    parser.add_argument("--depth", type=_positive, default=100_000, help="messages that wait")
+    parser.add_argument("--depth", type=_positive, default=1_000_000, help="messages that wait")
     parser.add_argument(
         "--memory", type=_positive, default=100_000, help="messages for the measure of memory"
     )

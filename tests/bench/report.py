@@ -56,16 +56,32 @@ def _span(figure: Figure) -> str:
     return f"{figure.median:,.0f} [{min(figure.rates):,.0f}-{max(figure.rates):,.0f}]"
 
 
-def targets(results: Sequence[Result]) -> Iterator[str]:
+def spent(costs: Sequence[Cost]) -> Iterator[str]:
+    """Markdown: what is not a matter of time."""
+    yield "| cost | measured |"
+    yield "|---|---|"
+    for cost in costs:
+        yield f"| {cost.title} | {cost.told} |"
+
+
+def targets(results: Sequence[Result], costs: Sequence[Cost]) -> Iterator[str]:
     """Markdown: what is to be reached, and whether it was."""
-    yield "| target | beside | measured | at least |"
-    yield "|---|---|---|---|"
+    yield "| target | beside | wanted | measured | met |"
+    yield "|---|---|---|---|---|"
     for result in results:
         if result.least is not None:
-            told = "met" if result.share >= result.least else "not met"
-            floor = result.floors[-1].way
-            line = f"{result.title} | {floor} | {result.share:.2f} | {result.least:g}: {told}"
-            yield f"| {line} |"
+            wanted = f"at least {result.least:g}"
+            met = _met(result.share >= result.least)
+            beside = result.floors[-1].way
+            yield f"| {result.title} | {beside} | {wanted} | {result.share:.2f} | {met} |"
+    for cost in costs:
+        if cost.most is not None:
+            wanted = f"at most {cost.most:g} {cost.unit}".strip()
+            yield f"| {cost.title} | | {wanted} | {cost.told} | {_met(cost.value <= cost.most)} |"
+
+
+def _met(truth: bool) -> str:
+    return "yes" if truth else "**no**"
 
 
 def document(

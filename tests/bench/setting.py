@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
+from psycopg.rows import TupleRow
 from pydantic import BaseModel
 from sqlalchemy import (
     BigInteger,
@@ -95,8 +96,14 @@ _FILL = """
     FROM (SELECT %s::jsonb AS payload, generate_series(1, %s), %s::bigint AS topic) AS filling
 """
 _WRITTEN = """
-    SELECT pg_current_wal_lsn() - '0/0', xact_commit FROM pg_stat_database
+    SELECT pg_current_wal_insert_lsn() - '0/0', xact_commit FROM pg_stat_database
     WHERE datname = current_database()
+"""
+
+
+_OTHERS = """
+    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+    AND backend_type = 'client backend' AND pid <> pg_backend_pid()
 """
 
 
@@ -183,11 +190,26 @@ class Setting:
         self.bare.commit()
 
     def written(self) -> tuple[int, int]:
-        """How much WAL there is, and how many transactions were committed."""
-        found = self.bare.execute(_WRITTEN).fetchone()
-        self.bare.commit()
+        """How much WAL there is, and how many transactions were committed.
+
+        A connection's transactions are counted for certain when it is gone, so all are closed.
+        """
+        self.bare.close()
+        self.engine.dispose()
+        self.loop.run(self.async_engine.dispose())
+        self.bare = psycopg.connect(self.conninfo)
+        # To look is no commit: it would be counted.
+        while self._looked(_OTHERS) != (0,):
+            self.bare.rollback()
+        self.bare.rollback()
+        wal, commits = self._looked(_WRITTEN)
+        self.bare.rollback()
+        return int(wal), int(commits)
+
+    def _looked(self, query: LiteralString) -> TupleRow:
+        found = self.bare.execute(query).fetchone()
         assert found is not None
-        return int(found[0]), int(found[1])
+        return found
 
     def topic_id(self, name: str) -> int:
         found = self.bare.execute("SELECT id FROM vulkan_topic WHERE name = %s", [name]).fetchone()
