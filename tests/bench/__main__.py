@@ -5,7 +5,7 @@ It makes a database of its own and drops it. Only ratios within one run mean any
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.bench.bulk import Bulk
 from tests.bench.costs import costs
 from tests.bench.delivering import Delivering
 from tests.bench.embedded import Embedded
-from tests.bench.measuring import measure
+from tests.bench.measuring import Comparison, Result, measure
 from tests.bench.publishing import Publishing
 from tests.bench.report import circumstances, document, spent, table, targets
 from tests.bench.retrying import Retrying
@@ -34,18 +34,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         facts = circumstances(setting, asked.rounds)
         print("; ".join(f"{name} {value}" for name, value in facts.items()), "\n", flush=True)
         comparisons = [each for kind in KINDS for each in kind(setting).comparisons()]
-        results = [
-            measure(each, rounds=asked.rounds, messages=asked.messages)
-            for each in comparisons
-            if asked.only in each.title
-        ]
-        print("\n".join(table(results)), "\n", flush=True)
+        chosen = [each for each in comparisons if asked.only in each.title]
+        results: list[Result] = []
+        for line in table(_measured(chosen, asked, results)):
+            # At once: a run is long, and what cuts it off should not take what it has found.
+            print(line, flush=True)
+        print()
         sizes = {"rounds": asked.rounds, "messages": asked.messages, "memory": asked.memory}
         found = list(costs(setting, **sizes)) if asked.only in "costs" else []
         print("\n".join([*spent(found), "", *targets(results, found)]))
     if asked.json:
         text = json.dumps(document(facts, results, found), indent=2)
         asked.json.write_text(f"{text}\n", encoding="utf-8")
+
+
+def _measured(
+    comparisons: Sequence[Comparison], asked: argparse.Namespace, results: list[Result]
+) -> Iterator[Result]:
+    for each in comparisons:
+        results.append(measure(each, rounds=asked.rounds, messages=asked.messages))
+        yield results[-1]
 
 
 def _parser() -> argparse.ArgumentParser:
