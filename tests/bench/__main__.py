@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print()
         sizes = {"rounds": asked.rounds, "messages": asked.messages, "memory": asked.memory}
         found = list(costs(setting, **sizes)) if asked.only in "costs" else []
-        print("\n".join([*spent(found), "", *targets(results, found)]))
+        print("\n".join([*spent(found), *targets(results, found)]))
     if asked.json:
         text = json.dumps(document(facts, results, found), indent=2)
         asked.json.write_text(f"{text}\n", encoding="utf-8")

@@ -58,10 +58,13 @@ def _span(figure: Figure) -> str:
 
 def spent(costs: Sequence[Cost]) -> Iterator[str]:
     """Markdown: what is not a matter of time."""
+    if not costs:
+        return
     yield "| cost | measured |"
     yield "|---|---|"
     for cost in costs:
         yield f"| {cost.title} | {cost.told} |"
+    yield ""
 
 
 def targets(results: Sequence[Result], costs: Sequence[Cost]) -> Iterator[str]:
