@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, text
+from sqlalchemy import Connection, event, insert, select, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -38,6 +38,28 @@ def test_what_a_raw_cursor_wrote_is_undone_with_its_message(app: App) -> None:
 
     run_range(app, handler)
     assert app.effects() == GOOD
+
+
+def test_what_a_mapper_event_wrote_by_a_raw_cursor_is_undone_with_its_message(app: App) -> None:
+    """R41: it is given the connection by the flush, without asking the session for it."""
+
+    def audit(_mapper: Any, connection: Connection, effect: Effect) -> None:
+        cursor = connection.connection.cursor()
+        cursor.execute(f"INSERT INTO {Effect.__tablename__} (value) VALUES ('{effect.value}')")
+        cursor.close()
+
+    def handler(payload: Job, session: Session, meta: MessageMeta) -> None:
+        session.add(Effect(value=payload.name))
+        session.flush()
+        if payload.name == "bad":
+            raise ValueError
+
+    event.listen(Effect, "before_insert", audit)
+    try:
+        run_range(app, handler)
+    finally:
+        event.remove(Effect, "before_insert", audit)
+    assert app.effects() == [name for name in GOOD for _ in range(2)]
 
 
 def test_what_a_raw_cursor_wrote_is_undone_with_the_handlers_own_savepoint(app: App) -> None:

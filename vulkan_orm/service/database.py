@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
@@ -21,14 +21,6 @@ from vulkan_orm.diagnostics import (
 from vulkan_orm.models import Meta
 from vulkan_orm.store import counting
 from vulkan_orm.store.dialects import Dialect, dialect_of
-
-
-@runtime_checkable
-class Connecting(Protocol):
-    """A session that has something to do before it gives its connection away, but not to us."""
-
-    def own_connection(self, bind_arguments: Any) -> sa.Connection: ...
-
 
 _known: WeakKeyDictionary[Engine, "Database"] = WeakKeyDictionary()
 
@@ -63,8 +55,7 @@ def forget(engine: Engine) -> None:
 
 def connection_of(session: Session) -> sa.Connection:
     """The connection on which the session reaches our tables."""
-    take = session.own_connection if isinstance(session, Connecting) else session.connection
-    return take(bind_arguments={"mapper": sa.inspect(Meta)})
+    return session.connection(bind_arguments={"mapper": sa.inspect(Meta)})
 
 
 def run(session: Session, statement: Executable, parameters: Any = None) -> CursorResult[Any]:

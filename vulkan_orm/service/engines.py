@@ -15,7 +15,7 @@ from vulkan_orm.diagnostics import (
     UsageError,
 )
 from vulkan_orm.service.database import connection_of, database_of
-from vulkan_orm.service.savepoints import lazy
+from vulkan_orm.service.savepoints import make_lazy
 from vulkan_orm.service.unit_of_work import UnitOfWork, guarded
 from vulkan_orm.store.dialects import Dialect, dialect_of
 
@@ -64,7 +64,7 @@ class Engines:
         workers = engine.execution_options(isolation_level=isolation)
         own = workers.sync_engine if self.is_async else workers
         if own.dialect.driver in self.dialect.lazy_savepoints:
-            own.dialect = lazy(own.dialect)
+            make_lazy(own)
         return workers
 
     def unit(self) -> UnitOfWork:

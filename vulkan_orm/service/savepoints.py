@@ -6,8 +6,9 @@ message that writes one row; as here it is one.
 
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import Dialect
+from sqlalchemy.pool import PoolProxiedConnection
 
 _KEY = "vulkan_savepoints"
 
@@ -134,8 +135,24 @@ class LazySavepoints:
             raise
 
 
-def lazy(dialect: Dialect) -> Dialect:
-    """A copy of a dialect whose savepoints wait on connections that :func:`make_lazy` names."""
+class LazyConnection(Connection):
+    """A connection on which savepoints may wait."""
+
+    @property
+    def connection(self) -> PoolProxiedConnection:
+        # Whoever asks may go on with the driver's own cursor, which nothing travels with.
+        driver = super().connection
+        send(self)
+        return driver
+
+
+def make_lazy(engine: Engine) -> None:
+    """On this engine's connections savepoints wait once :func:`wait_on` is said of them."""
+    engine.dialect = _lazy_dialect(engine.dialect)
+    engine._connection_cls = LazyConnection
+
+
+def _lazy_dialect(dialect: Dialect) -> Dialect:
     # What is compiled is what the driver's own dialect compiles.
     inherited = {"supports_statement_cache": dialect.supports_statement_cache}
     kind: Any = type(f"Lazy{type(dialect).__name__}", (LazySavepoints, type(dialect)), inherited)
@@ -147,8 +164,10 @@ def lazy(dialect: Dialect) -> Dialect:
     return lazy_dialect
 
 
-def make_lazy(connection: Connection) -> Waiting:
-    """From now on the connection's savepoints wait."""
+def wait_on(connection: Connection) -> Waiting | None:
+    """From now on the connection's savepoints wait, where its engine was made for that."""
+    if not isinstance(connection, LazyConnection):
+        return None
     waiting = Waiting()
     connection.execution_options(**{_KEY: waiting})
     return waiting
@@ -159,9 +178,10 @@ def send(connection: Connection) -> None:
     waiting = waiting_of(connection)
     if waiting is None or not waiting.commands:
         return
+    commands = waiting.take()
     cursor = connection.connection.cursor()
     try:
-        cursor.execute("; ".join(waiting.take()))
+        cursor.execute("; ".join(commands))
     except Exception as error:
         waiting.failure = error
         raise

@@ -9,12 +9,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from vulkan_orm.diagnostics import SESSION_LEFT_FAILED, TRANSACTION_ENDED, HandlerError
 from vulkan_orm.service.repository import DeliveryRepository
-from vulkan_orm.service.savepoints import (
-    LazySavepoints,
-    Waiting,
-    make_lazy,
-    send,
-)
+from vulkan_orm.service.savepoints import Waiting, wait_on
 from vulkan_orm.store.dialects import Dialect
 
 _ENDING = re.compile(
@@ -37,16 +32,6 @@ class Guard(Session):
         """:raises HandlerError: VK0031 while a handler has the session."""
         if self.vulkan_guarded:
             raise HandlerError(TRANSACTION_ENDED, f"The handler called session.{call}().")
-
-    def own_connection(self, bind_arguments: Any) -> Connection:
-        """The connection for statements of ours."""
-        return super().connection(bind_arguments=bind_arguments)
-
-    def connection(self, *args: Any, **kwargs: Any) -> Connection:
-        # Whoever has it may go on with the driver's own cursor, which nothing travels with.
-        connection = super().connection(*args, **kwargs)
-        send(connection)
-        return connection
 
     def commit(self) -> None:
         self.refuse_if_guarded("commit")
@@ -115,8 +100,8 @@ class UnitOfWork:
                 # No fault of the handler, whose use of the session merely opened the transaction.
                 self.contention = error
                 raise
-            if not self._alone and isinstance(connection.dialect, LazySavepoints):
-                self._waiting = make_lazy(connection)
+            if not self._alone:
+                self._waiting = wait_on(connection)
             event.listen(connection, "before_cursor_execute", self._refuse_ending)
             event.listen(connection, "commit", self._refuse_commit)
             event.listen(connection, "rollback", self._refuse_rollback)
@@ -128,6 +113,8 @@ class UnitOfWork:
 
     def _refuse_rollback(self, _: Connection) -> None:
         self._refuse("connection().rollback")
+        if self._waiting is not None:
+            self._waiting.commands.clear()
 
     def _refuse(self, call: str) -> None:
         self._spoilt = self._spoilt or self.session.vulkan_guarded
