@@ -1,15 +1,18 @@
-"""A message's savepoint may wait for its first statement; nobody can tell but by the speed."""
+"""A message's savepoint waits for its first statement; nobody can tell but by the speed."""
 
+import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, event, insert, select, text
+from sqlalchemy import Connection, create_engine, delete, event, insert, inspect, select, text
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, sessionmaker
 
 from tests.conformance.harness import App, Job, at_once
-from tests.conformance.host import Effect
-from vulkan_orm import MessageMeta
+from tests.conformance.host import Effect, Host
+from tests.databases import Database
+from vulkan_orm import MessageMeta, Vulkan
 from vulkan_orm.models import Message
 
 NAMES = ["a", "bad", "b", "bad", "c"]
@@ -128,3 +131,152 @@ def test_who_ended_the_transaction_behind_our_back_is_blamed_alone(postgresql_ap
     run_range(app, handler)
     assert sorted(app.effects()) == GOOD
     assert {row.error_code for row in app.log()} == {"VK0031"}
+
+
+def by_core(session: Session, value: str) -> None:
+    session.execute(insert(Effect).values(value=value))
+
+
+def by_orm(session: Session, value: str) -> None:
+    session.add(Effect(value=value))
+
+
+def flushed(session: Session, value: str) -> None:
+    session.add(Effect(value=value))
+    session.flush()
+
+
+def in_own_savepoint(session: Session, value: str) -> None:
+    with session.begin_nested():
+        by_core(session, value)
+
+
+def beside_an_undone_savepoint(session: Session, value: str) -> None:
+    nested = session.begin_nested()
+    flushed(session, "undone")
+    nested.rollback()
+    by_orm(session, value)
+
+
+def beside_a_contained_error(session: Session, value: str) -> None:
+    with pytest.raises(IntegrityError), session.begin_nested():
+        session.execute(insert(Effect).values(value=None))
+    by_core(session, value)
+
+
+def with_one_deleted(session: Session, value: str) -> None:
+    by_core(session, value)
+    gone = Effect(value="gone")
+    session.add(gone)
+    session.flush()
+    session.delete(gone)
+
+
+def with_one_deleted_in_bulk(session: Session, value: str) -> None:
+    flushed(session, "gone")
+    by_core(session, value)
+    session.execute(delete(Effect).where(Effect.value == "gone"))
+
+
+def read_only(session: Session, value: str) -> None:
+    session.scalars(select(Effect).limit(3)).all()
+
+
+def nothing(session: Session, value: str) -> None:
+    pass
+
+
+def refused_flush(session: Session, value: str) -> None:
+    session.add(Effect(value=value))
+    session.add(Effect(value=None))
+    session.flush()
+
+
+def contained_without_a_savepoint(session: Session, value: str) -> None:
+    with pytest.raises(IntegrityError):
+        refused_flush(session, value)
+
+
+def left_in_a_savepoint(session: Session, value: str) -> None:
+    session.begin_nested()
+    by_core(session, value)
+
+
+WRITING: list[Callable[[Session, str], None]] = [
+    by_core,
+    by_core,
+    by_core,
+    by_orm,
+    flushed,
+    by_raw_cursor,
+    in_own_savepoint,
+    beside_an_undone_savepoint,
+    beside_a_contained_error,
+    with_one_deleted,
+    with_one_deleted_in_bulk,
+]
+WITHOUT_EFFECT: list[Callable[[Session, str], None]] = [read_only, nothing]
+REFUSED: list[Callable[[Session, str], None]] = [refused_flush, contained_without_a_savepoint, left_in_a_savepoint]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_handlers_do_exactly_what_succeeded_is_kept(app: App, seed: int) -> None:
+    """R41: many messages of many kinds in the same transactions."""
+    chance = random.Random(seed)
+    ways = [chance.choice(WRITING + WITHOUT_EFFECT + REFUSED) for _ in range(130)]
+    raising = {place for place in range(len(ways)) if chance.random() < 0.2}
+    refused = {place for place, way in enumerate(ways) if way in REFUSED} | raising
+
+    def handler(payload: Job, session: Session, meta: MessageMeta) -> None:
+        place = int(payload.name)
+        ways[place](session, payload.name)
+        if place in raising:
+            raise ValueError
+
+    app.consumer(handler, isolation="range", retry=at_once(0))
+    app.publish_many([Job(name=f"{place:03}") for place in range(len(ways))])
+    tally = app.drain()
+    kept = [p for p, way in enumerate(ways) if way in WRITING and p not in refused]
+    assert app.effects() == [f"{place:03}" for place in kept]
+    assert tally == {"succeeded": len(ways) - len(refused), "exception": len(refused)}
+
+
+def test_a_failure_leaves_the_objects_of_earlier_messages_as_they_were(app: App) -> None:
+    """One that was written and is still held must not look as if it never was."""
+    held: list[Effect] = []
+
+    def handler(payload: Job, session: Session, meta: MessageMeta) -> None:
+        effect = Effect(value=payload.name)
+        session.add(effect)
+        session.flush()
+        if payload.name == "bad":
+            raise ValueError
+        held.append(effect)
+
+    run_range(app, handler)
+    assert [inspect(each).detached for each in held] == [True] * len(GOOD)
+
+
+def test_in_another_database_too_a_failure_undoes_its_message_alone(
+    migrated: Database, database: Database
+) -> None:
+    """Nobody promises that both commit; but what was kept must not be undone for a neighbour."""
+    ours, theirs = create_engine(migrated.sync_url), create_engine(database.sync_url)
+    Host.metadata.create_all(theirs)
+    vulkan = Vulkan(sessionmaker(ours, binds={Effect: theirs}))
+    topic = vulkan.topic("topic", str)
+
+    @topic.consumer(group="group", isolation="range", retry=at_once(0))
+    def handler(payload: str, session: Session) -> None:
+        session.execute(select(Message.id)).all()
+        by_core(session, payload)
+        if payload == "bad":
+            raise ValueError
+
+    with Session(ours) as session, session.begin():
+        topic.publish_many(session, NAMES)
+    assert vulkan.drain() == {"succeeded": 3, "exception": 2}
+    with Session(theirs) as session:
+        assert [*session.scalars(select(Effect.value).order_by(Effect.id))] == GOOD
+    ours.dispose()
+    theirs.dispose()

@@ -59,12 +59,9 @@ class Engines:
     def _for_workers(self, engine: Any) -> Any:
         # A look and a read must not share a snapshot, whatever level the host's engine has.
         isolation = self.dialect.worker_isolation
-        if isolation is None:
-            return engine
-        workers = engine.execution_options(isolation_level=isolation)
-        own = workers.sync_engine if self.is_async else workers
-        if own.dialect.driver in self.dialect.lazy_savepoints:
-            make_lazy(own)
+        options = {} if isolation is None else {"isolation_level": isolation}
+        workers = engine.execution_options(**options)
+        make_lazy(workers.sync_engine if self.is_async else workers)
         return workers
 
     def unit(self) -> UnitOfWork:

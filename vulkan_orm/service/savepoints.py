@@ -1,7 +1,7 @@
-"""Savepoints that wait for the first statement they protect, and travel with it.
+"""The savepoints of messages: each waits for the first statement it protects, and travels with it.
 
-A message of a range has a savepoint of its own. Sent for itself, that is three round trips for a
-message that writes one row; as here it is one.
+Sent and released for itself, a savepoint would be three round trips for a message that writes one
+row; as here it is one where the driver can send two commands at a time, else two.
 """
 
 from typing import Any
@@ -10,68 +10,53 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import Dialect
 from sqlalchemy.pool import PoolProxiedConnection
 
-_KEY = "vulkan_savepoints"
+_KEY = "vulkan_savepoint"
+_NAME = "vulkan_message"
+_SAVEPOINT = f"SAVEPOINT {_NAME}"
 
 
-class Waiting:
-    """What one connection has still to say about savepoints.
+class MessageSavepoint:
+    """The savepoint of the message in hand, on one connection.
 
-    Only those of messages wait: the second level, where the first is the sentinel. What a handler
-    opens itself is sent at once, since it may go on with the driver's own cursor.
+    Each is opened inside the one of the message before, by the same name, which stands for the
+    newest. None is released before the sentinel, whose release takes all with it.
+
+    For SQLAlchemy they are one, the second level on top of the sentinel. What a handler opens
+    itself, on top of that, is sent at once: it may go on with a cursor it took before.
     """
 
     def __init__(self) -> None:
-        self.commands: list[str] = []
-        #: The error by which a command failed that had waited: no fault of what it travelled with.
+        #: Nothing of the message in hand has reached the database yet.
+        self.due = False
+        #: How many have reached the database.
+        self.sent = 0
+        #: The error by which one failed: no fault of the statement it travelled with.
         self.failure: Exception | None = None
         self._open: list[str] = []
 
-    def savepoint(self, name: str) -> bool:
-        """Whether it may wait."""
+    def take(self) -> str:
+        self.due = False
+        self.sent += 1
+        return _SAVEPOINT
+
+    def opened(self, name: str) -> bool:
+        """Whether it is the one of messages."""
         self._open.append(name)
-        if len(self._open) != 2:
-            return False
-        self.commands.append(f"SAVEPOINT {name}")
-        return True
+        ours = len(self._open) == 2
+        self.due = self.due or ours
+        return ours
 
-    def release(self, name: str) -> bool:
-        """Whether it may wait; both may be left out where the savepoint was never sent."""
-        level = self._close(name)
-        if level != 2:
-            return False
-        if not self._unsend(name):
-            self.commands.append(f"RELEASE SAVEPOINT {name}")
-        return True
-
-    def rollback(self, name: str) -> bool:
-        """Whether there is nothing to undo, since the savepoint was never sent."""
-        self._close(name)
-        if self._unsend(name):
-            return True
-        # Whatever waits concerns what is undone now.
-        self.commands.clear()
-        return False
-
-    def take(self) -> list[str]:
-        commands, self.commands = self.commands, []
-        return commands
-
-    def _close(self, name: str) -> int:
+    def ended(self, name: str) -> bool:
+        """Whether it is the one of messages."""
         if name not in self._open:
-            return 0
-        level = self._open.index(name) + 1
-        del self._open[level - 1 :]
-        return level
-
-    def _unsend(self, name: str) -> bool:
-        if self.commands and self.commands[-1] == f"SAVEPOINT {name}":
-            self.commands.pop()
-            return True
-        return False
+            return False
+        level = self._open.index(name)
+        del self._open[level:]
+        return level == 1
 
 
 class LazySavepoints:
-    """For a psycopg dialect of SQLAlchemy's: its hooks, for connections that were made lazy."""
+    """Hooks of a dialect of SQLAlchemy's, for connections that have a message's savepoint."""
 
     dbapi: Any
     original: Any
@@ -82,61 +67,76 @@ class LazySavepoints:
         return listened_to
 
     def do_savepoint(self, connection: Connection, name: str) -> None:
-        waiting = waiting_of(connection)
-        if waiting is None or not waiting.savepoint(name):
+        savepoint = _of(connection)
+        if savepoint is None or not savepoint.opened(name):
             super().do_savepoint(connection, name)  # type: ignore[misc]
 
     def do_release_savepoint(self, connection: Connection, name: str) -> None:
-        waiting = waiting_of(connection)
-        if waiting is None or not waiting.release(name):
-            super().do_release_savepoint(connection, name)  # type: ignore[misc]
+        savepoint = _of(connection)
+        if savepoint is not None:
+            ours, savepoint.due = savepoint.ended(name), False
+            if ours:
+                return
+        super().do_release_savepoint(connection, name)  # type: ignore[misc]
 
     def do_rollback_to_savepoint(self, connection: Connection, name: str) -> None:
-        waiting = waiting_of(connection)
-        if waiting is None or not waiting.rollback(name):
-            super().do_rollback_to_savepoint(connection, name)  # type: ignore[misc]
+        savepoint = _of(connection)
+        if savepoint is not None:
+            due, savepoint.due = savepoint.due, False
+            if savepoint.ended(name):
+                if due:
+                    return
+                name = _NAME
+        super().do_rollback_to_savepoint(connection, name)  # type: ignore[misc]
 
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
-        waiting = _waiting_in(context)
-        if waiting is None:
-            super().do_execute(cursor, statement, parameters, context)  # type: ignore[misc]
-        elif self._pipelines(cursor):
-            self._together(waiting, cursor, statement, parameters)
-        else:
+        savepoint = _due_in(context)
+        if savepoint is not None:
+            if self._pipelines(cursor):
+                self._together(savepoint, cursor, statement, parameters)
+                return
             send(context.root_connection)
-            super().do_execute(cursor, statement, parameters, context)  # type: ignore[misc]
+        super().do_execute(cursor, statement, parameters, context)  # type: ignore[misc]
 
     def do_executemany(
         self, cursor: Any, statement: str, parameters: Any, context: Any = None
     ) -> None:
-        if _waiting_in(context) is not None:
+        if _due_in(context) is not None:
             send(context.root_connection)
         super().do_executemany(cursor, statement, parameters, context)  # type: ignore[misc]
 
     def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
-        if _waiting_in(context) is not None:
+        if _due_in(context) is not None:
             send(context.root_connection)
         super().do_execute_no_params(cursor, statement, context)  # type: ignore[misc]
 
     def _pipelines(self, cursor: Any) -> bool:
-        return isinstance(cursor, self.dbapi.Cursor) and self.dbapi.Pipeline.is_supported()
+        """Whether the driver sends several commands at a time: psycopg's own cursors do."""
+        pipeline = getattr(self.dbapi, "Pipeline", None)
+        return (
+            pipeline is not None
+            and isinstance(cursor, self.dbapi.Cursor)
+            and pipeline.is_supported()
+        )
 
-    def _together(self, waiting: Waiting, cursor: Any, statement: str, parameters: Any) -> None:
-        """Commands and statement in one round trip."""
+    def _together(
+        self, savepoint: MessageSavepoint, cursor: Any, statement: str, parameters: Any
+    ) -> None:
+        """Savepoint and statement in one round trip."""
         driver = cursor.connection
-        sent = []
+        command = None
         try:
             with driver.pipeline():
-                sent = [driver.execute(command) for command in waiting.take()]
+                command = driver.execute(savepoint.take())
                 cursor.execute(statement, parameters)
         except Exception as error:
-            if any(each.statusmessage is None for each in sent):
-                waiting.failure = error
+            if command is None or command.statusmessage is None:
+                savepoint.failure = error
             raise
 
 
 class LazyConnection(Connection):
-    """A connection on which savepoints may wait."""
+    """A connection on which the savepoint of a message may wait."""
 
     @property
     def connection(self) -> PoolProxiedConnection:
@@ -147,7 +147,7 @@ class LazyConnection(Connection):
 
 
 def make_lazy(engine: Engine) -> None:
-    """On this engine's connections savepoints wait once :func:`wait_on` is said of them."""
+    """Makes :func:`savepoint_on` possible for this engine's connections."""
     engine.dialect = _lazy_dialect(engine.dialect)
     engine._connection_cls = LazyConnection
 
@@ -164,37 +164,37 @@ def _lazy_dialect(dialect: Dialect) -> Dialect:
     return lazy_dialect
 
 
-def wait_on(connection: Connection) -> Waiting | None:
-    """From now on the connection's savepoints wait, where its engine was made for that."""
+def savepoint_on(connection: Connection) -> MessageSavepoint | None:
+    """For the transaction that begins on a connection, where its engine was made for that."""
     if not isinstance(connection, LazyConnection):
         return None
-    waiting = Waiting()
-    connection.execution_options(**{_KEY: waiting})
-    return waiting
+    savepoint = MessageSavepoint()
+    connection.execution_options(**{_KEY: savepoint})
+    return savepoint
 
 
 def send(connection: Connection) -> None:
-    """Sends what waits, in one round trip."""
-    waiting = waiting_of(connection)
-    if waiting is None or not waiting.commands:
+    """Sends the savepoint of the message in hand, where that is still to be done."""
+    savepoint = _of(connection)
+    if savepoint is None or not savepoint.due:
         return
-    commands = waiting.take()
+    command = savepoint.take()
     cursor = connection.connection.cursor()
     try:
-        cursor.execute("; ".join(commands))
+        cursor.execute(command)
     except Exception as error:
-        waiting.failure = error
+        savepoint.failure = error
         raise
     finally:
         cursor.close()
 
 
-def waiting_of(connection: Connection) -> Waiting | None:
-    waiting: Waiting | None = connection.get_execution_options().get(_KEY)
-    return waiting
+def _of(connection: Connection) -> MessageSavepoint | None:
+    savepoint: MessageSavepoint | None = connection.get_execution_options().get(_KEY)
+    return savepoint
 
 
-def _waiting_in(context: Any) -> Waiting | None:
-    """What waits for a statement; None where nothing does."""
-    waiting = None if context is None else waiting_of(context.root_connection)
-    return waiting if waiting is not None and waiting.commands else None
+def _due_in(context: Any) -> MessageSavepoint | None:
+    """The savepoint that goes before a statement; None where none does."""
+    savepoint = None if context is None else _of(context.root_connection)
+    return savepoint if savepoint is not None and savepoint.due else None

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from vulkan_orm.diagnostics import SESSION_LEFT_FAILED, TRANSACTION_ENDED, HandlerError
 from vulkan_orm.service.repository import DeliveryRepository
-from vulkan_orm.service.savepoints import Waiting, wait_on
+from vulkan_orm.service.savepoints import MessageSavepoint, savepoint_on
 from vulkan_orm.store.dialects import Dialect
 
 _ENDING = re.compile(
@@ -74,9 +74,6 @@ class UnitOfWork:
         #: What a handler gets: the session, or the AsyncSession around it.
         self.facade = facade
         self.repository = DeliveryRepository(session)
-        #: How many savepoints have reached the database.
-        self.savepoints = 0
-        self._before = 0
         #: The error by which the database kept the transaction from beginning.
         self.contention: DBAPIError | None = None
         self._dialect = dialect
@@ -85,36 +82,46 @@ class UnitOfWork:
         self._spoilt = False
         self._message: SessionTransaction | None = None
         self._alone = False
-        #: Where the messages' savepoints wait for their first statement.
-        self._waiting: Waiting | None = None
+        #: The messages' one on our connection; None where there is no connection yet.
+        self._savepoint: MessageSavepoint | None = None
+        #: A connection has joined whose savepoints are SQLAlchemy's own.
+        self._foreign = False
+        #: The message in hand has changed mapped objects, whose history belongs to it alone.
+        self._changed = False
         event.listen(session, "after_begin", self._began)
+        event.listen(session, "after_flush", self._changes)
+        event.listen(session, "after_bulk_delete", self._changes)
         session.begin()
         self._sentinel: SessionTransaction = session.begin_nested()
 
     def _began(self, _: Session, transaction: SessionTransaction, connection: Connection) -> None:
-        if not transaction.nested:
-            self._connection = connection
-            try:
-                self._dialect.begin_write(connection)
-            except DBAPIError as error:
-                # No fault of the handler, whose use of the session merely opened the transaction.
-                self.contention = error
-                raise
-            if not self._alone:
-                self._waiting = wait_on(connection)
-            event.listen(connection, "before_cursor_execute", self._refuse_ending)
-            event.listen(connection, "commit", self._refuse_commit)
-            event.listen(connection, "rollback", self._refuse_rollback)
-        else:
-            self.savepoints += 1
+        if transaction.nested:
+            return
+        self._connection = connection
+        try:
+            self._dialect.begin_write(connection)
+        except DBAPIError as error:
+            # No fault of the handler, whose use of the session merely opened the transaction.
+            self.contention = error
+            raise
+        if not self._alone:
+            savepoint = savepoint_on(connection)
+            self._foreign = self._foreign or savepoint is None
+            self._savepoint = self._savepoint or savepoint
+        event.listen(connection, "before_cursor_execute", self._refuse_ending)
+        event.listen(connection, "commit", self._refuse_commit)
+        event.listen(connection, "rollback", self._refuse_rollback)
+
+    def _changes(self, *_: Any) -> None:
+        self._changed = True
 
     def _refuse_commit(self, _: Connection) -> None:
         self._refuse("connection().commit")
 
     def _refuse_rollback(self, _: Connection) -> None:
         self._refuse("connection().rollback")
-        if self._waiting is not None:
-            self._waiting.commands.clear()
+        if self._savepoint is not None:
+            self._savepoint.due = False
 
     def _refuse(self, call: str) -> None:
         self._spoilt = self._spoilt or self.session.vulkan_guarded
@@ -126,23 +133,27 @@ class UnitOfWork:
             raise HandlerError(TRANSACTION_ENDED, f"The handler executed {statement[:80]!r}.")
 
     @property
+    def savepoints(self) -> int:
+        """How many messages have reached the database."""
+        return 0 if self._savepoint is None else self._savepoint.sent
+
+    @property
     def untouched(self) -> bool:
         """Whether the message in hand has not used the session, so that nothing is to be done."""
         session = self.session
-        pending = session.new or session.dirty or session.deleted
-        return self.savepoints == self._before and not pending
+        if self._foreign or session.new or session.dirty or session.deleted:
+            return False
+        return self._connection is None if self._savepoint is None else self._savepoint.due
 
     def begin_message(self, *, alone: bool) -> None:
-        """Opens the savepoint of the next message; one alone in its transaction needs no second.
-
-        One that the message before has left untouched is taken over.
-        """
-        self._before = self.savepoints
+        """Opens the savepoint of the next message; one alone in its transaction needs no second."""
         self._alone = alone
         if alone:
             self._message = self._sentinel
         elif self._message is None:
             self._message = self.session.begin_nested()
+        if self._savepoint is not None:
+            self._savepoint.due = True
 
     def lend(self) -> Any:
         """The session for a handler; its transaction is the runner's until :meth:`take_back`."""
@@ -158,8 +169,8 @@ class UnitOfWork:
         self.session.vulkan_guarded = False
         if self.contention is not None:
             raise self.contention
-        if self._waiting is not None and self._waiting.failure is not None:
-            raise TransactionLost from self._waiting.failure
+        if self._savepoint is not None and self._savepoint.failure is not None:
+            raise TransactionLost from self._savepoint.failure
 
     def keep_message(self) -> None:
         """Keeps what a handler that returned has written.
@@ -175,13 +186,22 @@ class UnitOfWork:
                     self.session.expunge_all()
                 return
             self.session.flush()
-            if self._message is not self._sentinel:
-                self._release(self._message)
+            if self._foreign or self._changed:
+                self._part_from(self._message)
         except Exception as error:
             self._drop_for(error)
             raise
-        self._message = None
         self.session.expunge_all()
+
+    def _part_from(self, message: SessionTransaction) -> None:
+        """What is undone later is undone without what this message did.
+
+        Where it only sent statements, the database's own savepoint sees to that.
+        """
+        self._changed = False
+        if message is not self._sentinel:
+            self._release(message)
+            self._message = None
 
     def _drop_for(self, error: Exception) -> None:
         try:
@@ -195,6 +215,7 @@ class UnitOfWork:
         :raises TransactionLost: when there is no savepoint to go back to.
         """
         message, self._message = self._message, None
+        self._changed = False
         assert message is not None
         try:
             message.rollback()

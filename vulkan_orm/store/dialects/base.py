@@ -26,8 +26,6 @@ class Dialect(ABC):
     single_writer: ClassVar[bool]
     #: A statement may read, and write with what it read, at once.
     writes_while_reading: ClassVar[bool] = False
-    #: Drivers that can send savepoints together with the statement after them.
-    lazy_savepoints: ClassVar[frozenset[str]] = frozenset()
     #: What to set on each connection of an engine that we make ourselves.
     settings: ClassVar[tuple[str, ...]] = ()
     #: The drivers that can hear a publisher's hint, which travels with its commit.

@@ -38,7 +38,6 @@ class PostgreSQL(Dialect):
     ids_commit_out_of_order = True
     single_writer = False
     writes_while_reading = True
-    lazy_savepoints = frozenset({"psycopg", "psycopg_async"})
     hearing_drivers = frozenset({"psycopg", "psycopg_async", "asyncpg"})
     worker_isolation = "READ COMMITTED"
 
