@@ -7,7 +7,7 @@ from typing import Any, Literal, TypedDict
 from vulkan_orm.consumers.injection import Handler, Injection, inject
 from vulkan_orm.core.classify import Treat, check_treat
 from vulkan_orm.core.instants import as_delay
-from vulkan_orm.core.pace import MAX_RANGE
+from vulkan_orm.core.pace import BATCH, MAX_RANGE
 from vulkan_orm.core.policy import RetryPolicy
 from vulkan_orm.diagnostics import BAD_OPTION, UsageError
 from vulkan_orm.models import NAME_LENGTH
@@ -34,7 +34,7 @@ class Consumer:
     treat: Treat = field(default_factory=dict)
     log_successes: bool = False
     concurrency: int = 1
-    max_batch: int = MAX_RANGE
+    max_batch: int = BATCH
     retention: timedelta | None = None
 
     @property
@@ -95,7 +95,7 @@ def register(
         treat=options.get("treat") or {},
         log_successes=options.get("log_successes", False),
         concurrency=options.get("concurrency", 1),
-        max_batch=options.get("max_batch", MAX_RANGE),
+        max_batch=options.get("max_batch", BATCH),
         retention=retention,
     )
 
