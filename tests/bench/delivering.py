@@ -14,7 +14,7 @@ from vulkan_orm import Outcome
 _POSITION = "SELECT position FROM bench_cursor FOR UPDATE"
 _READ = """
     SELECT id, key, payload::text, headers, published_at FROM vulkan_message
-    WHERE topic_id = %s AND id > %s ORDER BY id LIMIT 1000
+    WHERE topic_id = %s AND id > %s ORDER BY id LIMIT 2000
 """
 _ADVANCE = "UPDATE bench_cursor SET position = %s"
 _WRITE = "INSERT INTO bench_effect (number, note) VALUES (%s, %s)"
@@ -30,7 +30,7 @@ class Delivering:
                 "first delivery, no session",
                 "messages",
                 Way("vulkan drain", self.without_session),
-                [Way("bare psycopg: cursor of 1,000, validate_json", self.bare_cursor)],
+                [Way("bare psycopg: cursor of 2,000, validate_json", self.bare_cursor)],
                 factor=20,
                 least=0.6,
             ),
@@ -38,7 +38,7 @@ class Delivering:
                 "first delivery, no session, async",
                 "messages",
                 Way("vulkan adrain", self.asynchronous),
-                [Way("bare psycopg async: cursor of 1,000, validate_json", self.bare_async)],
+                [Way("bare psycopg async: cursor of 2,000, validate_json", self.bare_async)],
                 factor=20,
                 least=0.6,
             ),

@@ -11,7 +11,7 @@ from vulkan_orm import Outcome, Vulkan
 
 _READ = (
     "SELECT id, key, payload, headers, published_at FROM vulkan_message"
-    " WHERE topic_id = 1 AND id > ? ORDER BY id LIMIT 1000"
+    " WHERE topic_id = 1 AND id > ? ORDER BY id LIMIT 2000"
 )
 
 
@@ -26,7 +26,7 @@ class Embedded:
                 "SQLite: first delivery, no session",
                 "messages",
                 Way("vulkan drain, SQLite", self._ours),
-                [Way("bare sqlite3: cursor of 1,000, validate_json", self._bare)],
+                [Way("bare sqlite3: cursor of 2,000, validate_json", self._bare)],
                 factor=10,
             )
         ]
