@@ -216,7 +216,11 @@ WRITING: list[Callable[[Session, str], None]] = [
     with_one_deleted_in_bulk,
 ]
 WITHOUT_EFFECT: list[Callable[[Session, str], None]] = [read_only, nothing]
-REFUSED: list[Callable[[Session, str], None]] = [refused_flush, contained_without_a_savepoint, left_in_a_savepoint]
+REFUSED: list[Callable[[Session, str], None]] = [
+    refused_flush,
+    contained_without_a_savepoint,
+    left_in_a_savepoint,
+]
 
 
 @pytest.mark.parametrize("seed", range(4))
