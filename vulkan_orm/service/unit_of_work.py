@@ -140,10 +140,11 @@ class UnitOfWork:
     @property
     def untouched(self) -> bool:
         """Whether the message in hand has not used the session, so that nothing is to be done."""
-        session = self.session
-        if self._foreign or session.new or session.dirty or session.deleted:
+        used = self._connection is not None if self._savepoint is None else not self._savepoint.due
+        if used or self._foreign:
             return False
-        return self._connection is None if self._savepoint is None else self._savepoint.due
+        session = self.session
+        return not (session.new or session.dirty or session.deleted)
 
     def begin_message(self, *, alone: bool) -> None:
         """Opens the savepoint of the next message; one alone in its transaction needs no second."""
@@ -182,8 +183,7 @@ class UnitOfWork:
         try:
             self._check_nesting(self._message)
             if self.untouched and self._message is not self._sentinel:
-                if self.session.identity_map:
-                    self.session.expunge_all()
+                self._forget()
                 return
             self.session.flush()
             if self._foreign or self._changed:
@@ -191,7 +191,12 @@ class UnitOfWork:
         except Exception as error:
             self._drop_for(error)
             raise
-        self.session.expunge_all()
+        self._forget()
+
+    def _forget(self) -> None:
+        # An object of one message is none of the next.
+        if self.session.identity_map:
+            self.session.expunge_all()
 
     def _part_from(self, message: SessionTransaction) -> None:
         """What is undone later is undone without what this message did.
